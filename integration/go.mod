@@ -1,0 +1,3 @@
+module sluice/integration
+
+go 1.26

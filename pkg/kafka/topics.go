@@ -1,0 +1,46 @@
+package kafka
+
+import (
+	"strconv"
+	"time"
+)
+
+// The topics, without the deployment's prefix.
+const (
+	Raw         = "webhooks.raw.v1"
+	DeadLetters = "webhooks.dead-letters.v1"
+	Status      = "orders.status.v1"
+	Latest      = "orders.latest.v1"
+)
+
+// Group is the processor's consumer group, without the deployment's prefix.
+const Group = "sluice-processor"
+
+// TopicSpec is one topic as data.
+type TopicSpec struct {
+	Name       string
+	Key        string // what its records are keyed by
+	Partitions int32
+	// Config are topic settings in Kafka's own names.
+	Config map[string]string
+}
+
+// MaxBody is the largest webhook body ingress takes. It stays below
+// maxMessage, with room for key, headers and batch framing, so that no accepted
+// body is one that the broker refuses.
+const MaxBody = 1 << 20
+
+const maxMessage = "1310720" // 1.25 MiB
+
+const day = 24 * time.Hour
+
+// Topics are all of Sluice's topics. The raw topic keeps by broker append time:
+// a sender's clock must not decide how long its record lives.
+var Topics = []TopicSpec{
+	{Raw, "event id", 6, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(30 * day), "max.message.bytes": maxMessage}},
+	{DeadLetters, "event id", 1, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(90 * day), "max.message.bytes": maxMessage}},
+	{Status, "order id", 6, map[string]string{"retention.ms": ms(30 * day)}},
+	{Latest, "order id", 6, map[string]string{"cleanup.policy": "compact"}},
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,25 @@
+package order
+
+// Status is where an order stands. The numbers are stored; never reuse one.
+type Status uint8
+
+const (
+	// StatusNone: not registered yet; nothing is published.
+	StatusNone Status = iota
+	Pending
+	Paid
+	Failed
+	Cancelled
+	PartiallyRefunded
+	Refunded
+)
+
+// Dispute is a flag beside the status.
+type Dispute uint8
+
+const (
+	NoDispute Dispute = iota
+	DisputeOpen
+	DisputeWon
+	DisputeLost
+)

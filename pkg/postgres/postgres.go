@@ -1,0 +1,147 @@
+// Package postgres is the store: the only importer of pgx. One file a table.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says where the database is.
+type Config struct {
+	URL string `env:"DATABASE_URL,required" json:"-"`
+}
+
+// Store is the database of one deployment. Safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+// Tx is one transaction; every write goes through one.
+type Tx struct {
+	tx pgx.Tx
+}
+
+// Open connects with at most conns connections and checks that the server
+// answers. The URL's password never appears in an error.
+func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
+	}
+	pc.MaxConns = conns
+	rp := pc.ConnConfig.RuntimeParams
+	if rp["application_name"] == "" {
+		rp["application_name"] = "sluice"
+	}
+	// A frozen holder must not keep its row locks (KAFKA.md, zombies).
+	setDefault(rp, "idle_in_transaction_session_timeout", "10s")
+	setDefault(rp, "statement_timeout", "30s")
+	setDefault(rp, "lock_timeout", "15s")
+	setDefault(rp, "timezone", "UTC")
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("reach database %s:%d/%s: %w", pc.ConnConfig.Host, pc.ConnConfig.Port, pc.ConnConfig.Database, err)
+	}
+	return &Store{pool: pool}, nil
+}
+
+func setDefault(m map[string]string, key, value string) {
+	if m[key] == "" {
+		m[key] = value
+	}
+}
+
+// Close waits for running transactions and closes every connection.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping says whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// InTx runs do in one READ COMMITTED transaction: commits if it returns nil,
+// rolls back otherwise.
+func (s *Store) InTx(ctx context.Context, do func(Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(Tx{tx: tx}) })
+}
+
+// Migrate brings the schema to the newest version; several programs may call it
+// at once.
+func Migrate(ctx context.Context, cfg Config) error {
+	p, done, err := provider(cfg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	return nil
+}
+
+// ErrSchema: the database's schema is older or newer than this program's.
+var ErrSchema = errors.New("database schema differs from this program's; run `sluice migrate`")
+
+// CheckSchema returns ErrSchema unless every migration was applied.
+func CheckSchema(ctx context.Context, cfg Config) error {
+	p, done, err := provider(cfg)
+	if err != nil {
+		return err
+	}
+	defer done()
+	pending, err := p.HasPending(ctx)
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	if pending {
+		return ErrSchema
+	}
+	return nil
+}
+
+func provider(cfg Config) (*goose.Provider, func(), error) {
+	cc, err := pgx.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
+	}
+	db := stdlib.OpenDB(*cc)
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, nil, err
+	}
+	locker, err := sessionLocker()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(locker))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return p, func() { _ = db.Close() }, nil
+}
+
+// Transient says whether a transaction that failed with err may succeed when
+// repeated: serialization, deadlock, lock and statement time-outs, lost connections,
+// a server that stops or starts. Everything unknown counts as transient; only what
+// PostgreSQL calls a fault of the data (classes 22 and 23) does not.
+func Transient(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && len(pg.Code) == 5 {
+		return pg.Code[:2] != "22" && pg.Code[:2] != "23"
+	}
+	return true
+}

@@ -1,0 +1,58 @@
+package webhook
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode"
+)
+
+// Secret is one signing secret. Its value never leaves this package: it prints
+// and logs as its name.
+type Secret struct {
+	// Name tells it apart in logs and records (the reference it came from).
+	Name  string
+	value []byte
+}
+
+// NewSecret takes a secret as the provider shows it. Line ends at its end (a
+// mounted file's) are dropped. Empty, blank and well-known sample values are
+// refused: with them anybody could sign.
+func NewSecret(name, value string) (Secret, error) {
+	v := strings.TrimRight(value, "\r\n")
+	switch {
+	case strings.TrimSpace(v) == "":
+		return Secret{}, fmt.Errorf("secret %s is empty", name)
+	case strings.TrimFunc(v, unicode.IsSpace) != v:
+		return Secret{}, fmt.Errorf("secret %s begins or ends with white space", name)
+	case isPlaceholder(v):
+		return Secret{}, fmt.Errorf("secret %s is a placeholder from a sample, not a secret", name)
+	}
+	return Secret{Name: name, value: []byte(v)}, nil
+}
+
+// String, GoString and LogValue keep the value out of every text.
+func (s Secret) String() string       { return "secret " + s.Name }
+func (s Secret) GoString() string     { return s.String() }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// placeholders are values that samples and templates carry; compared without
+// case, and without the prefix a provider puts before its secrets.
+var placeholders = []string{
+	"changeme", "change-me", "change_me", "secret", "password", "test", "example", "placeholder",
+	"your-secret", "your_secret", "yoursecret", "xxx", "todo", "whsec_", "none", "null", "undefined",
+}
+
+func isPlaceholder(v string) bool {
+	v = strings.ToLower(v)
+	bare := strings.TrimPrefix(v, "whsec_")
+	if strings.Trim(bare, "x*.…") == "" || strings.HasPrefix(v, "<") && strings.HasSuffix(v, ">") || strings.HasPrefix(v, "${") {
+		return true
+	}
+	for _, p := range placeholders {
+		if v == p || bare == p {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,3 @@
+module sluice/schemas
+
+go 1.26
