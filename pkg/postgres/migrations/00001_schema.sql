@@ -34,10 +34,10 @@ CREATE TABLE processed_events (
 CREATE TABLE orders (
   order_no        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   order_id        text COLLATE "C" UNIQUE,
-  reference       text,
+  reference       text     NOT NULL DEFAULT '',
   registered_at   timestamptz,
-  amount          bigint,
-  currency        text,
+  amount          bigint   NOT NULL DEFAULT 0,  -- registered, minor units
+  currency        text     NOT NULL DEFAULT '', -- registered, ISO 4217
   status          smallint NOT NULL DEFAULT 0 CHECK (status BETWEEN 0 AND 6),
   paid            bigint   NOT NULL DEFAULT 0,
   refunded        bigint   NOT NULL DEFAULT 0,
@@ -48,11 +48,13 @@ CREATE TABLE orders (
   updated_at      timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Which order a payment belongs to.
+-- Which order a payment belongs to. linked: the order has a name, and the link is
+-- final; else it is a stub, and the link moves when an event names payment and order.
 CREATE TABLE payments (
   source_no  smallint NOT NULL,
   payment_id text COLLATE "C" NOT NULL,
-  order_no   bigint NOT NULL,
+  order_no   bigint   NOT NULL,
+  linked     boolean  NOT NULL,
   PRIMARY KEY (source_no, payment_id)
 );
 
@@ -64,18 +66,18 @@ CREATE TABLE order_events (
   event_hash   uuid     NOT NULL,
   source_no    smallint NOT NULL,
   endpoint_no  smallint NOT NULL,
-  kind         smallint NOT NULL,
+  kind         smallint NOT NULL, -- order.Kind; 100: the shop's registration
   verdict      smallint NOT NULL,
   reason       smallint NOT NULL DEFAULT 0,
   occurred_at  bigint   NOT NULL, -- provider's time, Unix ms; 0 = undated
   appended_at  timestamptz NOT NULL, -- broker append time: the hour it counts in
   reading_hash bigint   NOT NULL, -- first 8 bytes of SHA-256 of the reading
   amount       bigint   NOT NULL DEFAULT 0,
-  currency     text,
+  currency     text     NOT NULL DEFAULT '',
   event_id     text     NOT NULL,
   event_type   text     NOT NULL,
-  payment_id   text,
-  object_id    text,
+  payment_id   text     NOT NULL DEFAULT '',
+  object_id    text     NOT NULL DEFAULT '',
   PRIMARY KEY (order_no, event_hash)
 ) PARTITION BY RANGE (order_no);
 
@@ -124,6 +126,12 @@ CREATE TABLE relay_shards (
 ) WITH (fillfactor = 20);
 INSERT INTO relay_shards (shard) SELECT generate_series(0, 63);
 
+-- Which relays are alive: the fair share of each is 64 by their number.
+CREATE TABLE relay_instances (
+  owner   text PRIMARY KEY,
+  seen_at timestamptz NOT NULL
+);
+
 -- What is held, with its bytes, until it is settled. due_at: when a person should look.
 CREATE TABLE held_events (
   order_no     bigint   NOT NULL,
@@ -147,15 +155,20 @@ CREATE TABLE dead_letters (
   topic_id       uuid   NOT NULL,
   partition      int    NOT NULL,
   record_offset  bigint NOT NULL,
+  topic          text   NOT NULL,
+  endpoint_no    smallint NOT NULL, -- where the books count it
   reason         text   NOT NULL,
+  detail         text   NOT NULL DEFAULT '',
   record_key     bytea,
   record_headers bytea  NOT NULL,
   body           bytea,
   appended_at    timestamptz NOT NULL,
   created_at     timestamptz NOT NULL DEFAULT now(),
+  published_at   timestamptz, -- when Kafka acknowledged it in the dead-letter topic
   settled_at     timestamptz,
   PRIMARY KEY (topic_id, partition, record_offset)
 );
+CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE published_at IS NULL;
 ALTER TABLE dead_letters ALTER body SET COMPRESSION lz4;
 
 -- What a person must decide; once for each subject and kind.
@@ -188,6 +201,6 @@ CREATE TABLE books (
   PRIMARY KEY (topic_id, partition, hour, endpoint_no, verdict)
 ) WITH (fillfactor = 50);
 -- +goose Down
-DROP TABLE books, review_items, dead_letters, held_events, relay_shards, order_transitions, order_events,
+DROP TABLE books, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();
