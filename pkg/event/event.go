@@ -68,6 +68,8 @@ type Event struct {
 	Signature []Header
 	// Body is the request body, byte for byte.
 	Body []byte
+	// BodySHA256 is SHA-256(Body) as ingress recorded it; zero: not computed yet.
+	BodySHA256 [32]byte
 }
 
 // Header is one record header, in Kafka's own shape.
@@ -110,8 +112,13 @@ func (e Event) Key() [16]byte {
 	return key
 }
 
-// Fingerprint is the SHA-256 of the body.
-func (e Event) Fingerprint() [32]byte { return sha256.Sum256(e.Body) }
+// Fingerprint is the SHA-256 of the body: the recorded one, else computed now.
+func (e Event) Fingerprint() [32]byte {
+	if e.BodySHA256 != [32]byte{} {
+		return e.BodySHA256
+	}
+	return sha256.Sum256(e.Body)
+}
 
 func (e Event) sum() [32]byte {
 	b := make([]byte, 0, 96)

@@ -25,20 +25,25 @@ type TopicSpec struct {
 	Config map[string]string
 }
 
-// MaxBody is the largest webhook body ingress takes. It stays below
-// maxMessage, with room for key, headers and batch framing, so that no accepted
+// MaxBody is the largest webhook body ingress takes, in bytes. It stays below
+// MaxMessage, with room for key, headers and batch framing, so that no accepted
 // body is one that the broker refuses.
 const MaxBody = 1 << 20
 
-const maxMessage = "1310720" // 1.25 MiB
+// MaxMessage is the largest record batch the topics with bodies take, in bytes.
+const MaxMessage = MaxBody + 256<<10
+
+const maxMessageKey = "max.message.bytes"
+
+var maxMessage = strconv.Itoa(MaxMessage)
 
 const day = 24 * time.Hour
 
 // Topics are all of Sluice's topics. The raw topic keeps by broker append time:
 // a sender's clock must not decide how long its record lives.
 var Topics = []TopicSpec{
-	{Raw, "event id", 6, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(30 * day), "max.message.bytes": maxMessage}},
-	{DeadLetters, "event id", 1, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(90 * day), "max.message.bytes": maxMessage}},
+	{Raw, "event id", 6, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(30 * day), maxMessageKey: maxMessage}},
+	{DeadLetters, "event id", 1, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(90 * day), maxMessageKey: maxMessage}},
 	{Status, "order id", 6, map[string]string{"retention.ms": ms(30 * day)}},
 	{Latest, "order id", 6, map[string]string{"cleanup.policy": "compact"}},
 }

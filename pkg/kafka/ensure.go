@@ -1,0 +1,129 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// EnsureOptions say how missing topics are made.
+type EnsureOptions struct {
+	// Replication is the replication factor; with 3 or more, writes need two
+	// in-sync replicas (min.insync.replicas=2).
+	Replication int16 `env:"SLUICE_TOPIC_REPLICATION" envDefault:"1"`
+	// Dev is for the development broker, which loses data in compaction and in
+	// time retention (measured 2026-11: kills during compaction lost acknowledged
+	// keys; a partition emptied by retention began again at offset 0). Topics are
+	// kept by size there and nothing is compacted.
+	Dev bool
+}
+
+// devBytes is how much of a partition the development broker keeps.
+const devBytes = "1073741824" // 1 GiB
+
+// fixed are the settings that decide what Sluice's topics mean, and what they
+// must be where a topic's specification says nothing ("" is anything). Every
+// other setting of a topic that exists is the operator's.
+var fixed = map[string]string{"cleanup.policy": "delete", "message.timestamp.type": ""}
+
+// settings are the topic settings Sluice creates spec with.
+func (o EnsureOptions) settings(spec TopicSpec) map[string]string {
+	set := maps.Clone(spec.Config)
+	if o.Dev {
+		set["retention.ms"], set["retention.bytes"] = "-1", devBytes
+		delete(set, "cleanup.policy")
+	}
+	if o.Replication >= 3 {
+		set["min.insync.replicas"] = "2"
+	}
+	return set
+}
+
+// EnsureTopics creates those of Sluice's topics that are missing and checks the
+// others; it returns the full names of the created ones. Several programs may
+// call it at once. A topic whose clean-up policy, timestamp type or maximal
+// message size does not fit is an error that names all that is wrong; its number
+// of partitions is the operator's choice.
+func EnsureTopics(ctx context.Context, cfg Config, log *slog.Logger, opts EnsureOptions) (created []string, err error) {
+	cl, err := cfg.open(ctx, "admin", log)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	var problems []error
+	for _, spec := range Topics {
+		name, set := cfg.Topic(spec.Name), opts.settings(spec)
+		pointers := make(map[string]*string, len(set))
+		for k, v := range set {
+			pointers[k] = &v
+		}
+		_, err := adm.CreateTopic(ctx, spec.Partitions, max(opts.Replication, 1), pointers, name)
+		switch {
+		case err == nil:
+			created = append(created, name)
+		case errors.Is(err, kerr.TopicAlreadyExists):
+			problems = append(problems, checkTopic(ctx, adm, name, set))
+		default:
+			problems = append(problems, fmt.Errorf("create topic %s: %w", name, err))
+		}
+	}
+	return created, errors.Join(problems...)
+}
+
+// checkTopic compares a topic that exists with the settings it should have.
+func checkTopic(ctx context.Context, adm *kadm.Client, name string, want map[string]string) error {
+	got, err := topicConfig(ctx, adm, name)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for key, otherwise := range fixed {
+		w := cmp.Or(want[key], otherwise)
+		if g := got[key]; w != "" && g != "" && g != w {
+			problems = append(problems, fmt.Errorf("topic %s has %s=%s; it must be %s", name, key, g, w))
+		}
+	}
+	if want[maxMessageKey] != "" {
+		problems = append(problems, checkMaxMessage(name, got))
+	}
+	return errors.Join(problems...)
+}
+
+// checkMaxMessage says whether every record that ingress accepts fits the topic.
+func checkMaxMessage(name string, got map[string]string) error {
+	n, err := strconv.Atoi(got[maxMessageKey])
+	if err != nil || n >= MaxMessage { // not told: nothing to hold against it
+		return nil
+	}
+	return fmt.Errorf("topic %s has %s=%d; webhook bodies of %d bytes need %d: raise it", name, maxMessageKey, n, MaxBody, MaxMessage)
+}
+
+// topicConfig reads a topic's settings, in Kafka's own names.
+func topicConfig(ctx context.Context, adm *kadm.Client, name string) (map[string]string, error) {
+	rs, err := adm.DescribeTopicConfigs(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read settings of topic %s: %w", name, err)
+	}
+	r, err := rs.On(name, nil)
+	if err == nil {
+		err = r.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read settings of topic %s: %w", name, err)
+	}
+	got := map[string]string{}
+	for _, c := range r.Configs {
+		if c.Value != nil {
+			got[c.Key] = *c.Value
+		}
+	}
+	return got, nil
+}
