@@ -26,4 +26,24 @@ const (
 	KindDisputeLost
 	// KindCancelled: the order or its payment was called off before it was paid.
 	KindCancelled
+	// KindRegistered: the shop said what the order is worth. Its money is in the
+	// Registration; an entry of this kind in the set only keeps its place.
+	KindRegistered
 )
+
+const kinds = int(KindRegistered) + 1
+
+// ranks order facts of one second by cause: what must have happened first ranks
+// first. Money that moved ranks before a cancellation: the
+// cancellation is then held for a person. Kinds that change nothing rank 0.
+var ranks = [kinds]uint8{
+	KindFailed:        1,
+	KindPaid:          2,
+	KindRefund:        3,
+	KindRefundTotal:   4,
+	KindRefundFailed:  5,
+	KindDisputeOpened: 6,
+	KindDisputeWon:    7,
+	KindDisputeLost:   8,
+	KindCancelled:     9,
+}

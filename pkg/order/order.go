@@ -11,7 +11,7 @@ type Entry struct {
 	Source string
 	// Kind is what it states.
 	Kind Kind
-	// Time is the provider's, in Unix milliseconds; 0 = undated, sorts last.
+	// Time is the provider's, in Unix milliseconds; 0 or less = undated, sorts last.
 	Time int64
 	// Payment is the provider's payment id; Object the refund's or dispute's id.
 	// Facts are one and the same if (Source, Kind, Payment, Object) are.
@@ -97,7 +97,8 @@ type Step struct {
 	Time  int64
 }
 
-// Outcome is the fold of one set.
+// Outcome is the fold of one set. Applied entries and the registration are
+// exactly the causes of its Steps.
 type Outcome struct {
 	State State
 	// Steps lead from nothing to State, in order; the first is the registration.

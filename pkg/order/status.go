@@ -14,6 +14,8 @@ const (
 	Refunded
 )
 
+const statuses = int(Refunded) + 1
+
 // Dispute is a flag beside the status.
 type Dispute uint8
 
@@ -23,3 +25,5 @@ const (
 	DisputeWon
 	DisputeLost
 )
+
+const disputes = int(DisputeLost) + 1

@@ -1,0 +1,58 @@
+package order
+
+// Change is one step that must be published.
+type Change struct {
+	Step
+	// Correction: a late fact made what was published untrue; From and To need not
+	// be joined by the table.
+	Correction bool
+}
+
+// Changes is what must be published when an order's set grew and its fold went
+// from before to after: nothing if the state is the same; the steps after the
+// published state if after passes through it; else one correction. The first
+// change's From is before.State, each further one's is the To before it, and the
+// last one's To is after.State.
+func Changes(before, after Outcome) []Change {
+	if before.State == after.State {
+		return nil
+	}
+	at := len(after.Steps)
+	for at > 0 && after.Steps[at-1].To != before.State {
+		at--
+	}
+	if at == 0 && before.State != (State{}) {
+		return []Change{{Step: correction(before, after), Correction: true}}
+	}
+	changes := make([]Change, 0, len(after.Steps)-at)
+	for _, s := range after.Steps[at:] {
+		changes = append(changes, Change{Step: s})
+	}
+	return changes
+}
+
+// correction leads straight to the new state. Its cause is the last fact that
+// made a step now and did not before; without one, the last step's.
+func correction(before, after Outcome) Step {
+	if len(after.Steps) == 0 {
+		return Step{From: before.State, To: after.State}
+	}
+	last := after.Steps[len(after.Steps)-1]
+	c := Step{From: before.State, To: after.State, Cause: last.Cause, Time: last.Time}
+	for i := len(after.Steps) - 1; i >= 0; i-- {
+		if s := after.Steps[i]; !caused(before.Steps, s.Cause) {
+			c.Cause, c.Time = s.Cause, s.Time
+			break
+		}
+	}
+	return c
+}
+
+func caused(steps []Step, cause [16]byte) bool {
+	for i := range steps {
+		if steps[i].Cause == cause {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,243 @@
+package order
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Fold is the state of an order whose set is set, how it got there, and the
+// verdict on each entry. It is a pure function of the registration and of the
+// entries as a set: their order, and repeats of one hash, do not matter. It
+// changes neither argument. reg is nil while the shop has not registered the
+// order: then every fact is held, and there is no state.
+//
+// Entries are tried in one total order: second of the provider's time (undated
+// last), then rank of the kind, then hash. What cannot be applied waits, and is
+// tried again in that order after each success. Nothing is ever refused by an
+// error; money that does not fit is held.
+func Fold(reg *Registration, set []Entry) Outcome {
+	var o Outcome
+	o.Fold(reg, set)
+	return o
+}
+
+// Fold overwrites the outcome with the fold of another set, in the memory it
+// already has. A caller that folds in a loop allocates nothing.
+func (o *Outcome) Fold(reg *Registration, set []Entry) {
+	o.State = State{}
+	o.Steps = slices.Grow(o.Steps[:0], len(set)+1)
+	o.Judgements = slices.Grow(o.Judgements[:0], len(set))[:len(set)]
+	if reg == nil {
+		for i := range set {
+			o.Judgements[i] = unregistered(set[i].Kind)
+		}
+		return
+	}
+	o.step(State{Status: Pending, Amount: reg.Amount, Currency: reg.Currency}, reg.Hash, reg.Time)
+
+	var small scratch
+	f := folding{Outcome: o, set: set, reg: reg}
+	f.use(&small)
+	f.sort()
+	for at, i := range f.order {
+		if at > 0 && set[i].Hash == set[f.order[at-1]].Hash {
+			o.Judgements[i] = Judgement{Verdict: NoChange} // one entry twice
+			continue
+		}
+		if f.try(i) {
+			f.retry()
+		}
+	}
+	f.silenceEchoes()
+}
+
+func unregistered(k Kind) Judgement {
+	switch k {
+	case KindNone, KindPending, KindRegistered:
+		return Judgement{Verdict: NoChange}
+	default:
+		return Judgement{Held, AwaitingOrder}
+	}
+}
+
+func (o *Outcome) step(to State, cause [16]byte, at int64) {
+	o.Steps = append(o.Steps, Step{From: o.State, To: to, Cause: cause, Time: at})
+	o.State = to
+}
+
+// folding is one fold under way.
+type folding struct {
+	*Outcome
+	set []Entry
+	reg *Registration
+
+	order   []int32 // places in set, in the total order
+	waiting []int32 // held so far, in the total order
+	object  []int32 // for each entry, the first of the set about the same object
+	known   []kindSet
+	refunds []int64 // for each object, what its refund gave back
+
+	money
+	openDisputes int
+}
+
+// kindSet has bit k set for each kind k of fact that counts already.
+type kindSet uint16
+
+func (s kindSet) has(k Kind) bool { return s&(1<<k) != 0 }
+
+// smallSet covers nearly every order; larger sets take their scratch memory from
+// the heap. Scratch for 16 is 400 bytes of stack.
+const smallSet = 16
+
+type scratch struct {
+	order, waiting, object [smallSet]int32
+	known                  [smallSet]kindSet
+	refunds                [smallSet]int64
+}
+
+func (f *folding) use(s *scratch) {
+	n := len(f.set)
+	if n <= smallSet {
+		f.order, f.waiting, f.object = s.order[:n], s.waiting[:0], s.object[:n]
+		f.known, f.refunds = s.known[:n], s.refunds[:n]
+		f.linkSmall()
+		return
+	}
+	f.order, f.waiting, f.object = make([]int32, n), make([]int32, 0, n), make([]int32, n)
+	f.known, f.refunds = make([]kindSet, n), make([]int64, n)
+	f.linkLarge()
+}
+
+func (f *folding) sort() {
+	for i := range f.order {
+		f.order[i] = int32(i)
+	}
+	if set := f.set; len(set) > smallSet {
+		slices.SortFunc(f.order, func(a, b int32) int { return compare(&set[a], &set[b]) })
+		return
+	}
+	for i := 1; i < len(f.order); i++ { // events mostly come in order
+		for j := i; j > 0 && compare(&f.set[f.order[j]], &f.set[f.order[j-1]]) < 0; j-- {
+			f.order[j], f.order[j-1] = f.order[j-1], f.order[j]
+		}
+	}
+}
+
+// compare is the total order. Times are compared by the second, since some
+// providers know no finer time; within one, cause goes before consequence.
+func compare(a, b *Entry) int {
+	if c := cmp.Compare(second(a.Time), second(b.Time)); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(rank(a.Kind), rank(b.Kind)); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.Hash[:], b.Hash[:])
+}
+
+func second(ms int64) int64 {
+	if ms <= 0 {
+		return math.MaxInt64
+	}
+	return ms / 1000
+}
+
+func rank(k Kind) uint8 {
+	if int(k) < kinds {
+		return ranks[k]
+	}
+	return 0
+}
+
+// try judges one entry and, if it counts, takes it over. It reports whether
+// anything became known that a waiting entry may have waited for.
+func (f *folding) try(i int32) bool {
+	e := &f.set[i]
+	p := f.propose(i)
+	f.Judgements[i] = p.Judgement
+	switch {
+	case p.Verdict == Held:
+		f.waiting = append(f.waiting, i)
+		return false
+	case !p.counts:
+		return false
+	}
+	f.take(i, p)
+	if p.Verdict == Applied {
+		f.step(p.state, e.Hash, e.Time)
+	}
+	return true
+}
+
+// retry tries what waits, in order, and starts again after each success, until
+// nothing more succeeds.
+func (f *folding) retry() {
+	for at := 0; at < len(f.waiting); {
+		i := f.waiting[at]
+		p := f.propose(i)
+		f.Judgements[i] = p.Judgement
+		if p.Verdict == Held {
+			at++
+			continue
+		}
+		f.waiting = slices.Delete(f.waiting, at, at+1)
+		if !p.counts {
+			continue
+		}
+		f.take(i, p)
+		if p.Verdict == Applied {
+			f.step(p.state, f.set[i].Hash, f.set[i].Time)
+		}
+		at = 0
+	}
+}
+
+// silenceEchoes leaves one of several held entries that say the same, so that a
+// person sees each fact once.
+func (f *folding) silenceEchoes() {
+	for at, i := range f.waiting {
+		for _, j := range f.waiting[:at] {
+			if f.Judgements[j].Verdict == Held && f.object[i] == f.object[j] && sameWords(&f.set[i], &f.set[j]) {
+				f.Judgements[i] = Judgement{Verdict: NoChange}
+				break
+			}
+		}
+	}
+}
+
+func sameWords(a, b *Entry) bool {
+	return a.Kind == b.Kind && a.Amount == b.Amount && a.Currency == b.Currency
+}
+
+func sameObject(a, b *Entry) bool {
+	return a.Source == b.Source && a.Payment == b.Payment && a.Object == b.Object
+}
+
+// linkSmall and linkLarge find for each entry the first one about the same object
+// of a provider, whatever its kind.
+func (f *folding) linkSmall() {
+	for i := range f.set {
+		f.object[i] = int32(i)
+		for j := range i {
+			if sameObject(&f.set[i], &f.set[j]) {
+				f.object[i] = int32(j)
+				break
+			}
+		}
+	}
+}
+
+func (f *folding) linkLarge() {
+	type object struct{ source, payment, object string }
+	first := make(map[object]int32, len(f.set))
+	for i, e := range f.set {
+		o := object{e.Source, e.Payment, e.Object}
+		if _, ok := first[o]; !ok {
+			first[o] = int32(i)
+		}
+		f.object[i] = first[o]
+	}
+}
