@@ -1,0 +1,35 @@
+package terminal
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestColumnsAlignWhateverTheirStyle(t *testing.T) {
+	var plain, styled bytes.Buffer
+	table := func(p *Printer) {
+		p.Table([][]string{{p.Green("paid"), "12.50", "é"}, {"partially_refunded", p.Bold("1"), "ok"}})
+	}
+	table(&Printer{w: &plain})
+	table(&Printer{w: &styled, colour: true})
+	if want := "  paid                12.50  é\n  partially_refunded  1      ok\n"; plain.String() != want {
+		t.Errorf("got\n%swant\n%s", plain.String(), want)
+	}
+	if width(styled.String()) != width(plain.String()) {
+		t.Errorf("styles change the width: %q", styled.String())
+	}
+}
+
+func TestAFileGetsNoColourAndNoMovingLines(t *testing.T) {
+	var out bytes.Buffer
+	p := New(&out)
+	step := p.Step("broker")
+	step.Done("127.0.0.1:9092")
+	bar := p.Bar(10)
+	bar.Add(10)
+	bar.End()
+	p.Line("%s", p.Red("end"))
+	if bytes.ContainsAny(out.Bytes(), "\x1b\r") {
+		t.Errorf("control characters in %q", out.String())
+	}
+}
