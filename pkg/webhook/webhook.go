@@ -52,6 +52,9 @@ type Verdict struct {
 	Reason  Reason
 	// Secret names the secret that matched (Valid and Stale only).
 	Secret string
+	// SignedAt is the signed time (Valid and Stale only); zero where the scheme
+	// has none. How far it is off tells a wrong clock from an old request.
+	SignedAt time.Time
 }
 
 // Extent says whether a refund gave back all or a part, where the provider says so.
@@ -97,16 +100,28 @@ type Provider interface {
 	// CheckSecret says what is wrong with a secret's form, never its value.
 	CheckSecret(Secret) error
 	// Verify checks the signature over the raw bytes against every secret, in
-	// constant time for each.
+	// constant time for each, and then the signed time against the provider's
+	// Tolerance. Stale therefore always means that the signature is right.
 	Verify(req Request, secrets []Secret, now time.Time) Verdict
-	// Read reads the body. An error means that an authentic body cannot be
-	// interpreted; its text carries no part of the body.
+	// Read reads the body. It is deterministic: the same headers and bytes give
+	// the same reading or error for ever. An error means that an authentic body
+	// cannot be interpreted; its text names fields, and carries no part of the body.
 	Read(header Headers, body []byte) (Reading, error)
 	// Sign makes the headers the provider would send, for tests and `sluice send`.
 	// id is the delivery's id where the scheme has one in the headers.
 	Sign(secret Secret, id string, at time.Time, body []byte) (map[string]string, error)
-	// SignatureHeaders names the request headers needed to verify a stored body again.
+	// SignatureHeaders names the request headers, in lower case, that are needed
+	// to verify and read a stored body again.
 	SignatureHeaders() []string
 	// TimeRepeats: the reading's time is the same on every delivery of one event.
 	TimeRepeats() bool
+}
+
+// Timed is a Provider whose scheme signs a time.
+type Timed interface {
+	Provider
+	// Tolerance is what Verify holds the signed time to.
+	Tolerance() Tolerance
+	// WithTolerance is the same provider held to another tolerance.
+	WithTolerance(Tolerance) Provider
 }

@@ -1,0 +1,40 @@
+package webhook
+
+import (
+	"maps"
+	"slices"
+)
+
+// builtin are the providers that come with Sluice, by name.
+var builtin = byName(
+	newStripe(),
+	newStandardWebhooks(),
+	newSvix(),
+	mustDeclare("github", github),
+	mustDeclare("github_sha1", githubSHA1),
+)
+
+// Builtin is the provider of that name with the tolerance of its own SDKs.
+func Builtin(name string) (Provider, bool) {
+	p, ok := builtin[name]
+	return p, ok
+}
+
+// BuiltinNames lists the built-in providers in alphabetical order.
+func BuiltinNames() []string { return slices.Sorted(maps.Keys(builtin)) }
+
+func byName(ps ...Provider) map[string]Provider {
+	m := make(map[string]Provider, len(ps))
+	for _, p := range ps {
+		m[p.Name()] = p
+	}
+	return m
+}
+
+func mustDeclare(name string, d Declaration) Provider {
+	p, err := NewDeclared(name, d)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}

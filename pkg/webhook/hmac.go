@@ -1,0 +1,45 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"hash"
+)
+
+// maxSignatures bounds how many signatures of one request are compared.
+// Rotation sends two or three; an Ed25519 check costs some 50 µs, so an unbounded
+// list would let a stranger buy seconds of a core with one header.
+const maxSignatures = 16
+
+// matchHMAC names a secret whose HMAC over the parts equals one of the
+// candidates (digests, already decoded). Every secret is tried against every
+// candidate, in constant time for each. key turns a secret into the HMAC key; a
+// secret whose key is empty or cannot be made matches nothing, since everybody
+// knows that key.
+func matchHMAC(newHash func() hash.Hash, secrets []Secret, key func(Secret) ([]byte, error), candidates [][]byte, parts ...[]byte) (name string, ok bool) {
+	var room [64]byte
+	for _, s := range secrets {
+		k, err := key(s)
+		if err != nil || len(k) == 0 {
+			continue
+		}
+		sum := appendHMAC(room[:0], newHash, k, parts...)
+		for _, c := range candidates {
+			if hmac.Equal(sum, c) && !ok {
+				name, ok = s.Name, true
+			}
+		}
+	}
+	return name, ok
+}
+
+// appendHMAC appends the HMAC over the parts, one after the other.
+func appendHMAC(to []byte, newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
+	mac := hmac.New(newHash, key)
+	for _, p := range parts {
+		mac.Write(p)
+	}
+	return mac.Sum(to)
+}
+
+// asShown is the key of schemes that use the secret's text as it is shown.
+func asShown(s Secret) ([]byte, error) { return s.value, nil }
