@@ -1,0 +1,56 @@
+# The one front door: `make` alone lists what there is.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# go test work: every package of the four modules in go.work.
+PACKAGES ?= work
+# -p 2: packages share one broker and one database server with two cores.
+TEST_FLAGS ?= -count=1 -p 2 -timeout 15m
+FUZZ_TIME ?= 20s
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+PARTS := go run ./integration/parts
+
+.PHONY: help test parts images lint build bench fuzz dev demo generate clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: build ## run all tests on real Kafka and PostgreSQL, whichever way this machine can run them
+	@.ci/prepare
+	$(PARTS) -- go test $(TEST_FLAGS) $(PACKAGES)
+
+parts: ## start Kafka and PostgreSQL, print how to reach them, and stay until Ctrl-C
+	@.ci/prepare
+	@$(PARTS)
+
+images: ## build or pull the images that tests use (and Apache Kafka under .cache)
+	.ci/images/build
+
+lint: ## check the code (golangci-lint, all modules)
+	go run $(GOLANGCI_LINT) run ./schemas/... ./pkg/... ./services/... ./integration/...
+
+build: ## build bin/sluice, a static program
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/sluice ./services/sluice
+
+bench: build ## measure throughput and latency on real parts
+	@.ci/prepare
+	$(PARTS) -- go test -run '^$$' -bench . -benchmem -timeout 60m ./integration/...
+
+fuzz: ## fuzz each parser for FUZZ_TIME (20s)
+	@for package in $$(go list -f '{{.Dir}}' work); do \
+	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$package/*_test.go 2>/dev/null | awk '{print $$2}'); do \
+	    (cd $$package && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) .) || exit 1; \
+	  done; \
+	done
+
+dev: build ## run everything on this machine, with a console and demo traffic
+	bin/sluice dev --demo
+
+demo: build ## show one order's way through Sluice, then exit
+	bin/sluice dev --demo --exit
+
+generate: ## write again what is generated (SQL, tables in docs)
+	go generate work
+
+clean: ## remove what was built here (not Docker's images)
+	rm -rf bin .cache .sluice
