@@ -1,0 +1,114 @@
+package sample
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+var at = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+
+func fact(k order.Kind) Fact {
+	return Fact{Kind: k, ID: "evt_1", Order: "order-1", Payment: "pi_1", Object: "re_1", Amount: 1250, Currency: "EUR", Total: 5000, Time: at, Live: true}
+}
+
+func check(t *testing.T, p webhook.Provider, w Webhook, f Fact) {
+	t.Helper()
+	secret, err := webhook.NewSecret("s", "whsec_"+"c2FtcGxlLXNlY3JldC1zYW1wbGUtc2VjcmV0LTAx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := p.Sign(secret, w.ID, at, w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{}
+	for k, v := range signed {
+		h.Set(k, v)
+	}
+	if v := p.Verify(webhook.Request{Method: "POST", Header: h.Values, Body: w.Body}, []webhook.Secret{secret}, at); v.Outcome != webhook.Valid {
+		t.Errorf("%s: the signature does not verify: %s", f.Kind, v.Reason)
+	}
+	r, err := p.Read(h.Values, w.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Kind, err)
+	}
+	if r.Fact != f.Kind || r.ID != f.ID || r.Payment != f.Payment || !r.Time.Equal(at) || r.Mode != event.Live {
+		t.Errorf("%s reads as %+v", f.Kind, r)
+	}
+	if r.Amount != f.Amount || r.Currency != f.Currency {
+		t.Errorf("%s: amount reads as %d %s", f.Kind, r.Amount, r.Currency)
+	}
+	switch f.Kind {
+	case order.KindRefund, order.KindRefundFailed, order.KindDisputeOpened, order.KindDisputeWon, order.KindDisputeLost:
+		if r.Object != f.Object {
+			t.Errorf("%s: object reads as %q", f.Kind, r.Object)
+		}
+	default:
+		if r.Order != f.Order {
+			t.Errorf("%s: order reads as %q", f.Kind, r.Order)
+		}
+	}
+}
+
+func TestEverySampleSignsVerifiesAndReadsAsTheFactItStates(t *testing.T) {
+	for name := range makers {
+		p, ok := webhook.Builtin(name)
+		if !ok {
+			t.Fatalf("%s is not built in", name)
+		}
+		made := 0
+		for k := order.KindPending; k <= order.KindCancelled; k++ {
+			f := fact(k)
+			w, err := Make(name, f)
+			if err != nil {
+				continue
+			}
+			made++
+			check(t, p, w, f)
+		}
+		if made < 9 {
+			t.Errorf("%s: only %d kinds", name, made)
+		}
+	}
+}
+
+func TestADeclaredProvidersSampleFollowsItsDeclaration(t *testing.T) {
+	d := webhook.Declaration{
+		Signature: webhook.Signature{Header: "X-Signature", Part: "v1", Algorithm: "sha256", Encoding: "hex", Signed: "{timestamp}.{body}", Timestamp: webhook.Timestamp{Part: "t"}},
+		Reading: webhook.Layout{ID: webhook.Paths{"header:X-Event-Id"}, Type: webhook.Paths{"event.name"}, Time: webhook.Paths{"event.at"}, TimeUnit: "ms",
+			Mode: webhook.Paths{"live"}, Order: webhook.Paths{"charge.reference"}, Payment: webhook.Paths{"charge.id"}, Amount: webhook.Paths{"charge.amount"}, Currency: webhook.Paths{"charge.currency"},
+			Facts: []webhook.Fact{{Type: "charge", Kind: order.KindPaid, When: map[string]string{"charge.state": "ok"}}, {Type: "refund", Kind: order.KindRefund, Object: webhook.Paths{"refund.id"}}}},
+	}
+	p, err := webhook.NewDeclared("acme", d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []order.Kind{order.KindPaid, order.KindRefund} {
+		w, err := Declared(d.Reading, fact(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, w, fact(k))
+	}
+	if _, err := Declared(d.Reading, fact(order.KindCancelled)); err == nil {
+		t.Error("made a kind that the declaration does not have")
+	}
+}
+
+func TestDecimalAmountsAreExact(t *testing.T) {
+	decimal := webhook.Layout{AmountUnit: "decimal"}
+	for _, c := range []struct {
+		minor    int64
+		currency string
+		want     string
+	}{{1250, "EUR", "12.50"}, {5, "EUR", "0.05"}, {500, "JPY", "500"}, {1234, "KWD", "1.234"}} {
+		if got := money(decimal, c.minor, c.currency); got != c.want {
+			t.Errorf("%d %s = %v, want %s", c.minor, c.currency, got, c.want)
+		}
+	}
+}
