@@ -10,8 +10,8 @@ var builtin = byName(
 	newStripe(),
 	newStandardWebhooks(),
 	newSvix(),
-	mustDeclare("github", github),
-	mustDeclare("github_sha1", githubSHA1),
+	mustDeclare(github),
+	mustDeclare(githubSHA1),
 )
 
 // Builtin is the provider of that name with the tolerance of its own SDKs.
@@ -31,8 +31,8 @@ func byName(ps ...Provider) map[string]Provider {
 	return m
 }
 
-func mustDeclare(name string, d Declaration) Provider {
-	p, err := NewDeclared(name, d)
+func mustDeclare(d Declaration) Provider {
+	p, err := NewDeclared(d)
 	if err != nil {
 		panic(err)
 	}

@@ -19,6 +19,8 @@ import (
 // Declaration describes a provider that needs no code: an HMAC over the raw body
 // (with more, if the scheme has it) and JSON bodies.
 type Declaration struct {
+	// Name is the provider's, as Provider.Name gives it.
+	Name      string    `yaml:"name"`
 	Signature Signature `yaml:"signature"`
 	Reading   Layout    `yaml:"reading"`
 }
@@ -99,9 +101,9 @@ var declaredTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Se
 
 // NewDeclared makes a provider of a declaration, or reports everything that is
 // wrong with it. The provider is Timed if the scheme has a timestamp.
-func NewDeclared(name string, d Declaration) (Provider, error) {
+func NewDeclared(d Declaration) (Provider, error) {
 	s := d.Signature
-	p := declared{name: name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance}
+	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance}
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("signature."+format, args...))
@@ -155,7 +157,7 @@ func NewDeclared(name string, d Declaration) (Provider, error) {
 		problem("timestamp: missing, but signed holds {timestamp}")
 	}
 	if p.layout, err = d.Reading.compile(); err != nil {
-		problems = append(problems, fmt.Errorf("reading: %w", err))
+		problems = append(problems, err)
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
@@ -215,7 +217,7 @@ func (p declared) SignatureHeaders() []string {
 func (p declared) key(s Secret) ([]byte, error) {
 	key, err := keys[p.sig.Key](string(s.value))
 	if err != nil || len(key) == 0 {
-		return nil, fmt.Errorf("secret %s is not %s, as the declaration's signature.key says", s.Name, p.sig.Key)
+		return nil, fmt.Errorf("secret %s is not %s, which its declaration's signature.key wants", s.Name, p.sig.Key)
 	}
 	return key, nil
 }

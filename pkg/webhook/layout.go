@@ -113,14 +113,14 @@ const headerPrefix = "header:"
 func (l Layout) compile() (*layout, error) {
 	c := &layout{timeRepeats: l.TimeRepeats, facts: map[string][]fact{}}
 	var problems []error
-	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf("reading."+format, args...)) }
 	at := func(path string) place {
 		if name, ok := strings.CutPrefix(path, headerPrefix); ok {
 			return place{path: path, header: name}
 		}
 		i, err := c.fields.add(path)
 		if err != nil {
-			problems = append(problems, err)
+			problem("%w", err)
 		}
 		return place{path: path, index: i}
 	}
@@ -159,8 +159,8 @@ func (l Layout) compile() (*layout, error) {
 		if f.Type == "" {
 			problem("facts[%d]: no type", i)
 		}
-		if f.Kind == order.KindNone {
-			problem("facts[%d] (%s): no kind", i, f.Type)
+		if f.Kind == order.KindNone || f.Kind == order.KindRegistered {
+			problem("facts[%d] (%s): kind: missing, or one that no provider states", i, f.Type)
 		}
 		or := func(own, common Paths) places {
 			if len(own) > 0 {

@@ -1,0 +1,286 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"sluice/pkg/event"
+	"sluice/pkg/webhook"
+)
+
+// entry is one endpoint as the file has it.
+type entry struct {
+	Name      string               `yaml:"name"`
+	Provider  string               `yaml:"provider"`
+	Declared  *webhook.Declaration `yaml:"declared"`
+	Source    string               `yaml:"source"`
+	Mode      event.Mode           `yaml:"mode"`
+	Secrets   []reference          `yaml:"secrets"`
+	Tolerance tolerance            `yaml:"tolerance"`
+}
+
+type tolerance struct {
+	Past   *time.Duration `yaml:"past"`
+	Future *time.Duration `yaml:"future"`
+}
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	sourceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._~:/@-]{0,199}$`)
+	// ownSources speak for Sluice itself.
+	ownSources = map[string]bool{"merchant": true, "review": true}
+)
+
+// declaredProvider is the provider name that says: the declaration is in the entry.
+const declaredProvider = "declared"
+
+// maxTolerance bounds a tolerance; beyond it the signed time protects nothing.
+const maxTolerance = 24 * time.Hour
+
+// Load reads the endpoints file for a deployment of the given mode, and resolves
+// the secrets. It reports every problem at once, each with its line, the endpoint,
+// the field and what to do; never a secret's value. With any problem there is no
+// Set: a deployment that cannot verify everything does not start (O05).
+func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
+	return load(path, deployment, readFile, func(ref string) (webhook.Secret, error) {
+		return secret(ref, lookupEnv, readFile)
+	})
+}
+
+// LoadWithoutSecrets is Load for roles that only read stored bodies. Their
+// endpoints have no secrets, so Verify refuses everything.
+func LoadWithoutSecrets(path string, deployment event.Mode, readFile func(string) ([]byte, error)) (Set, error) {
+	return load(path, deployment, readFile, nil)
+}
+
+func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), resolve func(string) (webhook.Secret, error)) (Set, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return Set{}, fmt.Errorf("read endpoints file: %w", err)
+	}
+	var file struct {
+		Endpoints []entry `yaml:"endpoints"`
+	}
+	// Never with the source's lines in the error: somebody may have put a secret there.
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		return Set{}, fmt.Errorf("endpoints file %s: %s", path, yaml.FormatError(err, false, false))
+	}
+	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
+		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
+	if deployment != event.Live && deployment != event.Test {
+		l.problem("", "the deployment's mode is %q: set it to live or test", deployment)
+	}
+	if len(file.Endpoints) == 0 {
+		l.problem("", "no endpoints: declare at least one under `endpoints:`; see endpoints.example.yaml")
+	}
+	line := lines(text)
+	for i, e := range file.Endpoints {
+		l.at = fmt.Sprintf("%s:%d: endpoint %q", path, line(i), e.Name)
+		l.add(e)
+	}
+	if len(l.problems) > 0 {
+		return Set{}, fmt.Errorf("endpoints file %s:\n%w", path, errors.Join(l.problems...))
+	}
+	return l.set, nil
+}
+
+// lines says in which line of the file an endpoint begins.
+func lines(text []byte) func(i int) int {
+	f, err := parser.ParseBytes(text, 0)
+	return func(i int) int {
+		if err != nil {
+			return 0
+		}
+		p, err := yaml.PathString(fmt.Sprintf("$.endpoints[%d]", i))
+		if err != nil {
+			return 0
+		}
+		n, err := p.FilterFile(f)
+		if err != nil {
+			return 0
+		}
+		if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
+			n = m.Values[0].Key
+		}
+		return n.GetToken().Position.Line
+	}
+}
+
+type loader struct {
+	deployment event.Mode
+	resolve    func(ref string) (webhook.Secret, error)
+	at         string
+	problems   []error
+	set        Set
+
+	sources      map[string]Endpoint            // the first endpoint of each source
+	declarations map[string]webhook.Declaration // by provider name
+}
+
+// problem notes what is wrong with the current endpoint, in which field.
+func (l *loader) problem(field, format string, args ...any) {
+	where := l.at
+	if field != "" {
+		where += ": " + field
+	}
+	if where != "" {
+		where += ": "
+	}
+	l.problems = append(l.problems, fmt.Errorf("%s%w", where, fmt.Errorf(format, args...)))
+}
+
+func (l *loader) add(e entry) {
+	if !nameForm.MatchString(e.Name) {
+		l.problem("name", "use 1 to 63 of a-z, 0-9 and -, beginning with a letter or digit: it is part of the address")
+	} else if _, taken := l.set.byName[e.Name]; taken {
+		l.problem("name", "is taken by an endpoint above: every endpoint needs its own")
+	}
+	out := Endpoint{Name: e.Name, Source: e.Source, Mode: e.Mode}
+	if out.Source == "" {
+		out.Source = e.Name
+	}
+	if out.Mode == "" {
+		out.Mode = l.deployment
+	}
+	switch {
+	case ownSources[out.Source]:
+		l.problem("source", "%q is Sluice's own: set another source", out.Source)
+	case out.Source != e.Name && !sourceForm.MatchString(out.Source):
+		l.problem("source", "use 1 to 200 of letters, digits and ._~:/@-")
+	}
+	if out.Mode != event.Live && out.Mode != event.Test {
+		l.problem("mode", "is neither live nor test")
+	} else if out.Mode != l.deployment {
+		l.problem("mode", "is %s, the deployment is %s: endpoints of the other mode belong to another deployment", out.Mode, l.deployment)
+	}
+	if out.Provider = l.provider(e); out.Provider != nil {
+		out.Provider = l.tolerance(e.Tolerance, out.Provider)
+		l.share(out)
+		out.Secrets = l.secrets(e.Secrets, out.Provider)
+	}
+	l.set.byName[e.Name] = len(l.set.all)
+	l.set.all = append(l.set.all, out)
+}
+
+// provider is the entry's provider, or nil with its problems noted.
+func (l *loader) provider(e entry) webhook.Provider {
+	if e.Provider != declaredProvider {
+		if e.Declared != nil {
+			l.problem("declared", "is only for `provider: declared`")
+		}
+		p, ok := webhook.Builtin(e.Provider)
+		if !ok {
+			l.problem("provider", "%q is unknown: use one of %s, or `declared`", e.Provider, strings.Join(webhook.BuiltinNames(), ", "))
+		}
+		return p
+	}
+	if e.Declared == nil {
+		l.problem("declared", "missing: `provider: declared` needs the declaration here; see endpoints.example.yaml")
+		return nil
+	}
+	d := *e.Declared
+	if d.Name == "" {
+		d.Name = e.Name
+	}
+	if _, taken := webhook.Builtin(d.Name); taken || d.Name == declaredProvider || !nameForm.MatchString(strings.ReplaceAll(d.Name, "_", "-")) {
+		l.problem("declared.name", "%q is a built-in provider's, or not made of a-z, 0-9, - and _", d.Name)
+	}
+	if other, ok := l.declarations[d.Name]; ok && !reflect.DeepEqual(other, d) {
+		l.problem("declared.name", "%q is declared differently above: one name is one provider", d.Name)
+	}
+	l.declarations[d.Name] = d
+	p, err := webhook.NewDeclared(d)
+	for _, err := range each(err) {
+		l.problem("declared", "%w", err)
+	}
+	return p
+}
+
+// each takes joined errors apart, so that every problem has its own line.
+func each(err error) (out []error) {
+	var many interface{ Unwrap() []error }
+	if !errors.As(err, &many) {
+		if err != nil {
+			out = append(out, err)
+		}
+		return out
+	}
+	for _, err := range many.Unwrap() {
+		out = append(out, each(err)...)
+	}
+	return out
+}
+
+// tolerance holds a provider to the entry's tolerance. What the entry leaves out
+// is the provider's own, closed to the future (O07; see webhook.Tolerance).
+func (l *loader) tolerance(t tolerance, p webhook.Provider) webhook.Provider {
+	timed, ok := p.(webhook.Timed)
+	if !ok {
+		if t != (tolerance{}) {
+			l.problem("tolerance", "provider %s signs no time: remove it", p.Name())
+		}
+		return p
+	}
+	own := timed.Tolerance()
+	set := func(field string, to *time.Duration, from *time.Duration) {
+		if from == nil {
+			return
+		}
+		if *from < time.Second || *from > maxTolerance {
+			l.problem("tolerance."+field, "is %s: use 1s to 24h; 5m suits clocks that are set by NTP", *from)
+		}
+		*to = *from
+	}
+	set("past", &own.Past, t.Past)
+	own = own.TwoSided()
+	set("future", &own.Future, t.Future)
+	return timed.WithTolerance(own)
+}
+
+// share refuses two providers under one source: the same id from both would be
+// one event.
+func (l *loader) share(e Endpoint) {
+	other, shared := l.sources[e.Source]
+	if !shared {
+		l.sources[e.Source] = e
+		return
+	}
+	if other.Provider.Name() != e.Provider.Name() {
+		l.problem("source", "%q is also the source of endpoint %q, of provider %s: two providers never share one", e.Source, other.Name, other.Provider.Name())
+	}
+}
+
+// secrets resolves the references; with no resolver only their form is checked.
+func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Secret) {
+	if len(refs) == 0 {
+		l.problem("secrets", "missing: without a secret anybody could sign; give env:NAME or file:/path")
+	}
+	for i, ref := range refs {
+		field := fmt.Sprintf("secrets[%d]", i)
+		if !ref.valid() {
+			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
+			continue
+		}
+		if l.resolve == nil {
+			continue
+		}
+		s, err := l.resolve(string(ref))
+		if err == nil {
+			err = p.CheckSecret(s)
+		}
+		if err != nil {
+			l.problem(field, "%w", err)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}

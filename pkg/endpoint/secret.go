@@ -1,0 +1,53 @@
+package endpoint
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"sluice/pkg/webhook"
+)
+
+const (
+	envPrefix  = "env:"
+	filePrefix = "file:"
+)
+
+// reference names where a secret's value is.
+type reference string
+
+// UnmarshalYAML takes `env:NAME`, and `env: NAME` too: in one-line maps the two
+// are the same to the YAML parser.
+func (r *reference) UnmarshalYAML(unmarshal func(any) error) error {
+	var one map[string]string
+	if unmarshal(&one) == nil && len(one) == 1 {
+		for kind, name := range one {
+			*r = reference(kind + ":" + name)
+		}
+		return nil
+	}
+	return unmarshal((*string)(r))
+}
+
+// The forms are env:NAME, file:/path. Anything else may be a secret's value and
+// is never repeated in an error.
+var referenceForm = regexp.MustCompile(`^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$`)
+
+func (r reference) valid() bool { return referenceForm.MatchString(string(r)) }
+
+// secret fetches what a reference names. The secret's name is the reference.
+func secret(ref string, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (webhook.Secret, error) {
+	if name, ok := strings.CutPrefix(ref, envPrefix); ok {
+		value, set := lookupEnv(name)
+		if !set {
+			return webhook.Secret{}, fmt.Errorf("the environment variable %s is not set: set it to the provider's signing secret", name)
+		}
+		return webhook.NewSecret(ref, value)
+	}
+	path := strings.TrimPrefix(ref, filePrefix)
+	value, err := readFile(path)
+	if err != nil {
+		return webhook.Secret{}, fmt.Errorf("read secret: %w", err)
+	}
+	return webhook.NewSecret(ref, string(value))
+}
