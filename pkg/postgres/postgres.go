@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"sluice/pkg/postgres/internal/dbgen"
 )
 
 //go:embed migrations/*.sql
@@ -21,16 +24,33 @@ var migrations embed.FS
 // Config says where the database is.
 type Config struct {
 	URL string `env:"DATABASE_URL,required" json:"-"`
+	// HeldGrace is how long a held event may wait for what it lacks before a
+	// person is asked (the default if 0).
+	HeldGrace time.Duration `env:"SLUICE_HELD_GRACE" envDefault:"15m"`
 }
+
+// defaultHeldGrace: a shop that registers its order late does so within minutes;
+// a provider's predecessor event arrives within seconds, at worst with a retry.
+const defaultHeldGrace = 15 * time.Minute
 
 // Store is the database of one deployment. Safe for concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
+	pool  *pgxpool.Pool
+	grace time.Duration
+	names names
 }
 
 // Tx is one transaction; every write goes through one.
+//
+// Every transaction takes its locks in this order, so that no two wait for each
+// other: partitions, processed_events, names, keys of new orders (sorted),
+// payments (sorted), orders (by order_no), the rest.
 type Tx struct {
-	tx pgx.Tx
+	store *Store
+	tx    pgx.Tx
+	q     *dbgen.Queries
+	// own are the names this transaction added: nobody else knows them yet.
+	own map[string]int16
 }
 
 // Open connects with at most conns connections and checks that the server
@@ -58,7 +78,11 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("reach database %s:%d/%s: %w", pc.ConnConfig.Host, pc.ConnConfig.Port, pc.ConnConfig.Database, err)
 	}
-	return &Store{pool: pool}, nil
+	grace := cfg.HeldGrace
+	if grace == 0 {
+		grace = defaultHeldGrace
+	}
+	return &Store{pool: pool, grace: grace, names: names{number: map[string]int16{}, name: map[int16]string{}}}, nil
 }
 
 func setDefault(m map[string]string, key, value string) {
@@ -74,13 +98,28 @@ func (s *Store) Close() { s.pool.Close() }
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
 // InTx runs do in one READ COMMITTED transaction: commits if it returns nil,
-// rolls back otherwise.
+// rolls back otherwise. do runs again, up to three times in all, if PostgreSQL
+// chose it as the victim of a deadlock or a serialization conflict.
 func (s *Store) InTx(ctx context.Context, do func(Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(Tx{tx: tx}) })
+	var err error
+	for range 3 {
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			return do(Tx{store: s, tx: tx, q: dbgen.New(tx), own: map[string]int16{}})
+		})
+		if !victim(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func victim(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
 // Migrate brings the schema to the newest version; several programs may call it
-// at once.
+// at once. It also makes the table partitions that will be needed first.
 func Migrate(ctx context.Context, cfg Config) error {
 	p, done, err := provider(cfg)
 	if err != nil {
@@ -90,7 +129,13 @@ func Migrate(ctx context.Context, cfg Config) error {
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate database: %w", err)
 	}
-	return nil
+	s, err := Open(ctx, cfg, 1)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = s.EnsurePartitions(ctx, time.Now())
+	return err
 }
 
 // ErrSchema: the database's schema is older or newer than this program's.

@@ -66,7 +66,7 @@ CREATE TABLE order_events (
   event_hash   uuid     NOT NULL,
   source_no    smallint NOT NULL,
   endpoint_no  smallint NOT NULL,
-  kind         smallint NOT NULL, -- order.Kind; 100: the shop's registration
+  kind         smallint NOT NULL, -- order.Kind
   verdict      smallint NOT NULL,
   reason       smallint NOT NULL DEFAULT 0,
   occurred_at  bigint   NOT NULL, -- provider's time, Unix ms; 0 = undated
@@ -78,6 +78,8 @@ CREATE TABLE order_events (
   event_type   text     NOT NULL,
   payment_id   text     NOT NULL DEFAULT '',
   object_id    text     NOT NULL DEFAULT '',
+  partition     int     NOT NULL, -- where its record lies; -1: it came by the merchant API
+  record_offset bigint  NOT NULL,
   PRIMARY KEY (order_no, event_hash)
 ) PARTITION BY RANGE (order_no);
 
@@ -128,22 +130,21 @@ INSERT INTO relay_shards (shard) SELECT generate_series(0, 63);
 
 -- Which relays are alive: the fair share of each is 64 by their number.
 CREATE TABLE relay_instances (
-  owner   text PRIMARY KEY,
-  seen_at timestamptz NOT NULL
+  owner       text PRIMARY KEY,
+  alive_until timestamptz NOT NULL
 );
 
 -- What is held, with its bytes, until it is settled. due_at: when a person should look.
+-- An event that was applied first and is held again has no bytes here; they lie in
+-- the raw topic, where order_events says.
 CREATE TABLE held_events (
   order_no     bigint   NOT NULL,
   event_hash   uuid     NOT NULL,
   reason       smallint NOT NULL,
   held_at      timestamptz NOT NULL DEFAULT now(),
   due_at       timestamptz, -- NULL: a review item exists
-  topic_id     uuid     NOT NULL,
-  partition    int      NOT NULL,
-  record_offset bigint  NOT NULL,
-  record_headers bytea  NOT NULL, -- event headers, encoded
-  body         bytea    NOT NULL,
+  record_headers bytea, -- JSON
+  body         bytea,
   PRIMARY KEY (order_no, event_hash)
 );
 ALTER TABLE held_events ALTER body SET COMPRESSION lz4;
@@ -174,7 +175,7 @@ ALTER TABLE dead_letters ALTER body SET COMPRESSION lz4;
 -- What a person must decide; once for each subject and kind.
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time
+  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, message_refused
   subject    text   NOT NULL, -- what it is about, unique within its kind
   order_no   bigint,
   event_hash uuid,

@@ -1,0 +1,330 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// Apply adds facts to the sets of their orders, folds those orders again and
+// writes what became of them: state, verdicts, held events, transitions. It is
+// the only writer of all these. A fact that its order's set holds already changes
+// nothing, so repeating a transaction is safe. Verdicts do not depend on the order
+// of the facts or on how they are cut into batches. now decides when a person
+// should look at what is held.
+func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, error) {
+	applied := Applied{Verdicts: make([]order.Judgement, len(facts)), Moved: Books{}}
+	if len(facts) == 0 {
+		return applied, nil
+	}
+	wanted := make([]string, 0, 4)
+	for i := range facts {
+		f := &facts[i]
+		if f.OrderID == "" && f.Payment == "" {
+			return applied, errors.New("apply: a fact names no order and no payment")
+		}
+		for _, n := range [2]string{f.Source, f.Endpoint} {
+			if !slices.Contains(wanted, n) {
+				wanted = append(wanted, n)
+			}
+		}
+	}
+	nos, err := tx.nameNos(ctx, wanted...)
+	if err != nil {
+		return applied, err
+	}
+	r, err := tx.route(ctx, facts, nos)
+	if err != nil {
+		return applied, err
+	}
+	touched := make(map[int64]bool, len(facts))
+	for _, no := range r.orderNos {
+		touched[no] = true
+	}
+	for from, to := range r.moved {
+		touched[from], touched[to] = true, true
+	}
+	orders, err := tx.lockOrders(ctx, touched)
+	if err != nil {
+		return applied, err
+	}
+	for from, to := range r.moved {
+		orders[to].take(orders[from])
+		delete(orders, from)
+	}
+	for i := range facts {
+		f := &facts[i]
+		o := orders[r.orderNos[i]]
+		if m := o.find(f.Hash); m != nil {
+			applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
+			if m.ReadingHash != f.ReadingHash {
+				applied.OtherReadings = append(applied.OtherReadings, i)
+			}
+			continue
+		}
+		o.add(f, nos)
+	}
+	var w writes
+	for _, o := range orders {
+		if o.grew {
+			w.orders = append(w.orders, o)
+		}
+	}
+	slices.SortFunc(w.orders, func(a, b *lockedOrder) int { return cmp.Compare(a.no, b.no) })
+	for _, o := range w.orders {
+		if err := tx.fold(ctx, o, now, &w, applied.Moved); err != nil {
+			return applied, err
+		}
+	}
+	for i := range facts {
+		if applied.Verdicts[i].Verdict != order.Duplicate {
+			applied.Verdicts[i] = orders[r.orderNos[i]].find(facts[i].Hash).judgement()
+		}
+	}
+	applied.Changes = len(w.transitions)
+	return applied, w.write(ctx, tx, r.moved)
+}
+
+// add puts a fact into the set.
+func (o *lockedOrder) add(f *Fact, nos map[string]int16) {
+	o.grew = true
+	o.set = append(o.set, member{source: f.Source, fact: f, AddOrderEventsParams: dbgen.AddOrderEventsParams{
+		OrderNo: o.no, EventHash: uuid(f.Hash), SourceNo: nos[f.Source], EndpointNo: nos[f.Endpoint],
+		Kind: int16(f.Kind), OccurredAt: f.Time, AppendedAt: timestamp(f.AppendedAt), ReadingHash: f.ReadingHash,
+		Amount: f.Amount, Currency: f.Currency, EventID: f.EventID, EventType: f.EventType,
+		PaymentID: f.Payment, ObjectID: f.Object, Partition: f.Partition, RecordOffset: f.Offset,
+	}})
+}
+
+// take moves the events of a stub into the set.
+func (o *lockedOrder) take(stub *lockedOrder) {
+	for _, m := range stub.set {
+		if o.find(m.EventHash.Bytes) == nil {
+			o.grew = true
+			m.from, m.OrderNo = stub.no, o.no
+			o.set = append(o.set, m)
+		}
+	}
+}
+
+// fold judges a set that grew, and notes what must be written for it.
+func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes, moved Books) error {
+	var (
+		registered, registration = o.registrations()
+		before, all              []order.Entry
+		members                  []*member
+		nEvents, nHeld           int32
+	)
+	for i := range o.set {
+		m := &o.set[i]
+		if m.Kind == int16(order.KindRegistered) {
+			continue
+		}
+		nEvents++
+		all, members = append(all, m.entry()), append(members, m)
+		if m.fact == nil && m.from == 0 {
+			before = append(before, m.entry())
+		}
+	}
+	old, folded := order.Fold(registered, before), order.Fold(registration, all)
+	for i, m := range members {
+		judged := folded.Judgements[i]
+		// Which of the two it awaits is not the fold's to know: both wait for the order.
+		if judged.Reason == order.AwaitingOrder && (m.Reason == int16(order.OutsideWindow) || m.fact != nil && m.fact.OutsideWindow) {
+			judged.Reason = order.OutsideWindow
+		}
+		if judged.Verdict == order.Held {
+			nHeld++
+		}
+		was := m.judgement()
+		m.Verdict, m.Reason = int16(judged.Verdict), int16(judged.Reason)
+		w.judged(m, was, judged, due(judged.Reason, now, tx.store.grace))
+		if m.fact == nil && was.Verdict != judged.Verdict {
+			endpoint, err := tx.nameOf(ctx, m.EndpointNo)
+			if err != nil {
+				return err
+			}
+			moved.Add(m.AppendedAt.Time, endpoint, was.Verdict, -1)
+			moved.Add(m.AppendedAt.Time, endpoint, judged.Verdict, 1)
+		}
+	}
+	s := &o.state
+	for i := range o.set {
+		m := &o.set[i]
+		if m.Kind != int16(order.KindRegistered) || m.fact == nil {
+			continue
+		}
+		w.events = append(w.events, m.AddOrderEventsParams)
+		if m.EventHash.Bytes == registration.Hash {
+			s.RegisteredAt, s.Reference = timestamp(time.UnixMilli(m.OccurredAt)), m.ObjectID
+			s.Amount, s.Currency = m.Amount, m.Currency
+			w.registered = append(w.registered, o)
+		}
+	}
+	s.NEvents, s.NHeld = nEvents, nHeld
+	s.Status, s.Dispute = int16(folded.State.Status), int16(folded.State.Dispute)
+	s.Paid, s.Refunded = folded.State.Paid, folded.State.Refunded
+	for _, c := range order.Changes(old, folded) {
+		s.Version++
+		w.transitions = append(w.transitions, o.transition(c))
+	}
+	return nil
+}
+
+// registrations are what the shop said last: before this transaction, and now.
+// An order without events was read without its set; its row says the same, but
+// not which entry it came from.
+func (o *lockedOrder) registrations() (before, now *order.Registration) {
+	if s := &o.state; s.RegisteredAt.Valid {
+		before = &order.Registration{Amount: s.Amount, Currency: s.Currency, Time: s.RegisteredAt.Time.UnixMilli()}
+	}
+	for i := range o.set {
+		if m := &o.set[i]; m.Kind == int16(order.KindRegistered) && m.fact == nil && m.OccurredAt == before.Time {
+			before.Hash = m.EventHash.Bytes
+		}
+	}
+	now = before
+	for i := range o.set {
+		m := &o.set[i]
+		if m.Kind != int16(order.KindRegistered) || m.fact == nil || now != nil && m.OccurredAt < now.Time {
+			continue
+		}
+		now = &order.Registration{Hash: m.EventHash.Bytes, Amount: m.Amount, Currency: m.Currency, Time: m.OccurredAt}
+	}
+	return before, now
+}
+
+// transition is one change as a row. Its cause is an entry of the set; the
+// registration of an order without events was not read, and is named by the order.
+func (o *lockedOrder) transition(c order.Change) dbgen.AddOrderTransitionsParams {
+	source, id := Merchant, o.id
+	if m := o.find(c.Cause); m != nil {
+		source, id = m.source, m.EventID
+	}
+	return dbgen.AddOrderTransitionsParams{
+		Shard: shardOf(o.id), OrderNo: o.no, OrderID: o.id, Version: o.state.Version,
+		FromStatus: int16(c.From.Status), ToStatus: int16(c.To.Status),
+		Amount: c.To.Amount, Currency: c.To.Currency, Paid: c.To.Paid, Refunded: c.To.Refunded,
+		Dispute: int16(c.To.Dispute), Correction: c.Correction,
+		CauseSource: source, CauseEventID: id, OccurredAt: c.Time,
+	}
+}
+
+// shardOf spreads orders over the relay's shards. It is in stored rows; it never
+// changes.
+func shardOf(orderID string) int16 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(orderID))
+	return int16(h.Sum32() % Shards)
+}
+
+// due is when a person should look at an event held for a reason. What only a
+// person can settle is due at once.
+func due(r order.Reason, now time.Time, grace time.Duration) time.Time {
+	if r == order.SecondPayment || r == order.OutsideWindow {
+		return now
+	}
+	return now.Add(grace)
+}
+
+// writes are all the rows of one Apply.
+type writes struct {
+	orders      []*lockedOrder
+	registered  []*lockedOrder
+	events      []dbgen.AddOrderEventsParams
+	verdicts    dbgen.SetVerdictsParams
+	held        []dbgen.AddHeldEventsParams
+	heldReasons dbgen.SetHeldReasonsParams
+	unheld      []member
+	transitions []dbgen.AddOrderTransitionsParams
+}
+
+// judged notes what a verdict means for the rows of an event.
+func (w *writes) judged(m *member, was, is order.Judgement, due time.Time) {
+	fresh := m.fact != nil
+	switch {
+	case fresh || m.from != 0:
+		w.events = append(w.events, m.AddOrderEventsParams)
+	case was != is:
+		w.verdicts.OrderNos = append(w.verdicts.OrderNos, m.OrderNo)
+		w.verdicts.EventHashes = append(w.verdicts.EventHashes, m.EventHash)
+		w.verdicts.Verdicts = append(w.verdicts.Verdicts, m.Verdict)
+		w.verdicts.Reasons = append(w.verdicts.Reasons, m.Reason)
+	}
+	wasHeld, isHeld := !fresh && was.Verdict == order.Held, is.Verdict == order.Held
+	switch {
+	case isHeld && !wasHeld:
+		h := dbgen.AddHeldEventsParams{OrderNo: m.OrderNo, EventHash: m.EventHash, Reason: m.Reason, DueAt: timestamp(due)}
+		if fresh {
+			h.RecordHeaders, h.Body = encodeHeaders(m.fact.Headers), m.fact.Body
+		}
+		w.held = append(w.held, h)
+	case wasHeld && !isHeld:
+		w.unheld = append(w.unheld, *m)
+	case isHeld && was.Reason != is.Reason:
+		w.heldReasons.OrderNos = append(w.heldReasons.OrderNos, m.OrderNo)
+		w.heldReasons.EventHashes = append(w.heldReasons.EventHashes, m.EventHash)
+		w.heldReasons.Reasons = append(w.heldReasons.Reasons, m.Reason)
+		w.heldReasons.DueAt = append(w.heldReasons.DueAt, timestamp(due))
+	}
+}
+
+// write writes them. moved are the stubs whose events went to another order.
+func (w *writes) write(ctx context.Context, tx Tx, moved map[int64]int64) error {
+	if err := tx.dropStubs(ctx, moved); err != nil {
+		return err
+	}
+	if len(w.orders) == 0 {
+		return nil
+	}
+	if err := tx.updateOrders(ctx, w.orders, w.registered); err != nil {
+		return err
+	}
+	if len(w.events) > 0 {
+		if _, err := tx.q.AddOrderEvents(ctx, w.events); err != nil {
+			return fmt.Errorf("add order events: %w", err)
+		}
+	}
+	if len(w.verdicts.OrderNos) > 0 {
+		if err := tx.q.SetVerdicts(ctx, w.verdicts); err != nil {
+			return fmt.Errorf("set verdicts: %w", err)
+		}
+	}
+	if err := tx.writeHeld(ctx, w); err != nil {
+		return err
+	}
+	if len(w.transitions) > 0 {
+		if _, err := tx.q.AddOrderTransitions(ctx, w.transitions); err != nil {
+			return fmt.Errorf("add order transitions: %w", err)
+		}
+	}
+	return nil
+}
+
+// dropStubs removes stubs whose events all went to another order.
+func (tx Tx) dropStubs(ctx context.Context, moved map[int64]int64) error {
+	if len(moved) == 0 {
+		return nil
+	}
+	var from, to []int64
+	for f, t := range moved {
+		from, to = append(from, f), append(to, t)
+	}
+	if err := tx.q.DeleteOrderEvents(ctx, from); err != nil {
+		return fmt.Errorf("move order events: %w", err)
+	}
+	if err := tx.q.MoveHeldEvents(ctx, from, to); err != nil {
+		return fmt.Errorf("move held events: %w", err)
+	}
+	if err := tx.q.DeleteStubs(ctx, from); err != nil {
+		return fmt.Errorf("delete stubs: %w", err)
+	}
+	return nil
+}

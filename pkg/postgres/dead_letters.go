@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// DeadLetter is a record that could not be taken over, as it was.
+type DeadLetter struct {
+	TopicID   [16]byte
+	Topic     string
+	Partition int32
+	Offset    int64
+	// Endpoint is where the books count it.
+	Endpoint string
+	// Reason is one of a bounded set; Detail says more, and no part of the body.
+	Reason, Detail string
+	Key            []byte
+	Headers        []event.Header
+	Body           []byte
+	AppendedAt     time.Time
+}
+
+// Subject is the subject of its review item.
+func (d DeadLetter) Subject() string { return fmt.Sprintf("%s/%d/%d", d.Topic, d.Partition, d.Offset) }
+
+// AddDeadLetter keeps a record, with a review item, unless it is kept already,
+// and says whether it was new.
+func (tx Tx) AddDeadLetter(ctx context.Context, d DeadLetter) (bool, error) {
+	nos, err := tx.nameNos(ctx, d.Endpoint)
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.q.AddDeadLetter(ctx, dbgen.AddDeadLetterParams{
+		TopicID: uuid(d.TopicID), Partition: d.Partition, RecordOffset: d.Offset, Topic: d.Topic,
+		EndpointNo: nos[d.Endpoint], Reason: d.Reason, Detail: d.Detail,
+		RecordKey: d.Key, RecordHeaders: encodeHeaders(d.Headers), Body: d.Body, AppendedAt: timestamp(d.AppendedAt),
+	})
+	if err != nil {
+		return false, fmt.Errorf("keep dead letter %s: %w", d.Subject(), err)
+	}
+	if n == 0 {
+		return false, nil
+	}
+	_, err = tx.AddReviewItem(ctx, ReviewItem{Kind: ReviewDeadLetter, Subject: d.Subject(), Detail: d.Reason + ": " + d.Detail})
+	return true, err
+}
+
+// Place is where a record lies in one topic.
+type Place struct {
+	Partition int32
+	Offset    int64
+}
+
+// SettleDeadLetters closes the dead letters that lie at places, because they can
+// be read now, and takes them out of the books.
+func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []Place, books Books) (settled map[Place]bool, err error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	topics, partitions, offsets := make([][16]byte, len(places)), make([]int32, len(places)), make([]int64, len(places))
+	for i, p := range places {
+		topics[i], partitions[i], offsets[i] = topicID, p.Partition, p.Offset
+	}
+	rows, err := tx.q.SettleDeadLetters(ctx, uuids(topics), partitions, offsets)
+	if err != nil {
+		return nil, fmt.Errorf("settle dead letters: %w", err)
+	}
+	settled = map[Place]bool{}
+	var subjects []string
+	for _, r := range rows {
+		endpoint, err := tx.nameOf(ctx, r.EndpointNo)
+		if err != nil {
+			return nil, err
+		}
+		books.Add(r.AppendedAt.Time, endpoint, order.Dead, -1)
+		settled[Place{r.Partition, r.RecordOffset}] = true
+		subjects = append(subjects, DeadLetter{Topic: r.Topic, Partition: r.Partition, Offset: r.RecordOffset}.Subject())
+	}
+	return settled, tx.settleReviewItems(ctx, ReviewDeadLetter, subjects)
+}
+
+// PublishDeadLetters hands up to limit dead letters that are not yet in the
+// dead-letter topic to publish, oldest first, and marks each for which it
+// returned nil. The rows are locked meanwhile, and a crash after publish leads to
+// a second one: at least once.
+func (s *Store) PublishDeadLetters(ctx context.Context, limit int, publish func(DeadLetter) error) (published int, err error) {
+	err = s.InTx(ctx, func(tx Tx) error {
+		published = 0
+		rows, err := tx.q.UnpublishedDeadLetters(ctx, int32(limit))
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		for _, r := range rows {
+			d := DeadLetter{TopicID: r.TopicID.Bytes, Topic: r.Topic, Partition: r.Partition, Offset: r.RecordOffset,
+				Reason: r.Reason, Detail: r.Detail, Key: r.RecordKey, Body: r.Body, AppendedAt: r.AppendedAt.Time}
+			if err := json.Unmarshal(r.RecordHeaders, &d.Headers); err != nil {
+				return fmt.Errorf("read headers of dead letter %s: %w", d.Subject(), err)
+			}
+			if err := publish(d); err != nil {
+				return fmt.Errorf("publish dead letter %s: %w", d.Subject(), err)
+			}
+			if err := tx.q.MarkDeadLetterPublished(ctx, r.TopicID, r.Partition, r.RecordOffset); err != nil {
+				return fmt.Errorf("mark dead letter %s: %w", d.Subject(), err)
+			}
+			published++
+		}
+		return nil
+	})
+	return published, err
+}

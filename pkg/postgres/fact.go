@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+)
+
+// Merchant is the source of registrations: what the shop itself said.
+const Merchant = "merchant"
+
+// Fact is one event on its way into its order's set. A registration is one too
+// (Kind KindRegistered): Object is then the shop's reference.
+type Fact struct {
+	order.Entry
+	// OrderID is the order reference; empty: Entry.Payment leads to the order. One
+	// of them must be there.
+	OrderID string
+	// EventID and EventType are the provider's; Endpoint is where it came in.
+	EventID, EventType, Endpoint string
+	// AppendedAt is when the broker took it: the hour it counts in.
+	AppendedAt time.Time
+	// ReadingHash tells two readings of one event id apart.
+	ReadingHash int64
+	// OutsideWindow: processed_events does not reach back so far. If its order is
+	// not registered it is held under that reason.
+	OutsideWindow bool
+	// Partition and Offset say where its record lies (-1: in no topic); Headers and
+	// Body are kept as long as it is held.
+	Partition int32
+	Offset    int64
+	Headers   []event.Header
+	Body      []byte
+}
+
+// Applied is what Apply did.
+type Applied struct {
+	// Verdicts has one judgement for each fact, at its place. A fact that the set
+	// held already is a Duplicate.
+	Verdicts []order.Judgement
+	// OtherReadings are the places of the duplicates that say something else than
+	// the event in the set, which stands.
+	OtherReadings []int
+	// Changes is the number of transitions written; if there are any, wake the
+	// relays after the commit.
+	Changes int
+	// Moved is what became of older events: count it with AddToBooks.
+	Moved Books
+}

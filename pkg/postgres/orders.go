@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// lockedOrder is one order under its lock, with its whole set.
+type lockedOrder struct {
+	no    int64
+	id    string // empty: a stub known by a payment only
+	state dbgen.LockOrdersRow
+	set   []member
+	// grew: the set holds what the last fold has not seen.
+	grew bool
+}
+
+// member is one entry of the set.
+type member struct {
+	dbgen.AddOrderEventsParams
+	source string
+	// fact is what came in with this transaction; nil: the set had it before.
+	fact *Fact
+	// from is the stub it was moved from in this transaction, 0 if none.
+	from int64
+}
+
+func (m *member) entry() order.Entry {
+	return order.Entry{
+		Hash: m.EventHash.Bytes, Source: m.source, Kind: order.Kind(m.Kind), Time: m.OccurredAt,
+		Payment: m.PaymentID, Object: m.ObjectID, Amount: m.Amount, Currency: m.Currency,
+	}
+}
+
+func (m *member) judgement() order.Judgement {
+	return order.Judgement{Verdict: order.Verdict(m.Verdict), Reason: order.Reason(m.Reason)}
+}
+
+func (o *lockedOrder) find(hash [16]byte) *member {
+	for i := range o.set {
+		if o.set[i].EventHash.Bytes == hash {
+			return &o.set[i]
+		}
+	}
+	return nil
+}
+
+// lockOrders locks orders by number and reads the sets of those that have one.
+func (tx Tx) lockOrders(ctx context.Context, nos map[int64]bool) (map[int64]*lockedOrder, error) {
+	rows, err := tx.q.LockOrders(ctx, slices.Sorted(maps.Keys(nos)))
+	if err != nil {
+		return nil, fmt.Errorf("lock orders: %w", err)
+	}
+	orders := make(map[int64]*lockedOrder, len(rows))
+	var load []int64
+	for _, r := range rows {
+		orders[r.OrderNo] = &lockedOrder{no: r.OrderNo, id: r.OrderID.String, state: r}
+		// Without events the set holds at most registrations, and the row says what
+		// the last one said.
+		if r.NEvents > 0 {
+			load = append(load, r.OrderNo)
+		}
+	}
+	for no := range nos {
+		if orders[no] == nil {
+			return nil, fmt.Errorf("lock orders: order number %d is gone", no)
+		}
+	}
+	if load == nil {
+		return orders, nil
+	}
+	events, err := tx.q.LoadOrderEvents(ctx, load)
+	if err != nil {
+		return nil, fmt.Errorf("read order events: %w", err)
+	}
+	for _, e := range events {
+		source, err := tx.nameOf(ctx, e.SourceNo)
+		if err != nil {
+			return nil, err
+		}
+		o := orders[e.OrderNo]
+		o.set = append(o.set, member{AddOrderEventsParams: dbgen.AddOrderEventsParams(e), source: source})
+	}
+	return orders, nil
+}
+
+// updateOrders writes the rows of folded orders; registered are those among them
+// that the shop said something new about.
+func (tx Tx) updateOrders(ctx context.Context, orders, registered []*lockedOrder) error {
+	var arg dbgen.UpdateOrdersParams
+	for _, o := range orders {
+		s := &o.state
+		arg.OrderNos = append(arg.OrderNos, o.no)
+		arg.Statuses, arg.Disputes = append(arg.Statuses, s.Status), append(arg.Disputes, s.Dispute)
+		arg.Paid, arg.Refunded = append(arg.Paid, s.Paid), append(arg.Refunded, s.Refunded)
+		arg.Versions = append(arg.Versions, s.Version)
+		arg.NEvents, arg.NHeld = append(arg.NEvents, s.NEvents), append(arg.NHeld, s.NHeld)
+	}
+	if err := tx.q.UpdateOrders(ctx, arg); err != nil {
+		return fmt.Errorf("update orders: %w", err)
+	}
+	if len(registered) == 0 {
+		return nil
+	}
+	var reg dbgen.SetRegistrationsParams
+	for _, o := range registered {
+		s := &o.state
+		reg.OrderNos, reg.Refs = append(reg.OrderNos, o.no), append(reg.Refs, s.Reference)
+		reg.RegisteredAt = append(reg.RegisteredAt, s.RegisteredAt)
+		reg.Amounts, reg.Currencies = append(reg.Amounts, s.Amount), append(reg.Currencies, s.Currency)
+	}
+	if err := tx.q.SetRegistrations(ctx, reg); err != nil {
+		return fmt.Errorf("set registrations: %w", err)
+	}
+	return nil
+}

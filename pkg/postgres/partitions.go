@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// ErrFenced: another consumer claimed the partition; this one must not write
+// for it any more.
+var ErrFenced = errors.New("another consumer claimed the partition")
+
+// Claim is the right to write for one partition of a topic. The newest claim
+// wins: writing under an older one fails with ErrFenced.
+type Claim struct {
+	TopicID   [16]byte
+	Partition int32
+	Epoch     int64
+}
+
+// ClaimPartition takes the partition over from whoever had it, and waits for a
+// transaction in which that one is writing. applied is the highest offset ever
+// applied, -1 if none.
+func (s *Store) ClaimPartition(ctx context.Context, topicID [16]byte, topic string, partition int32, owner string) (c Claim, applied int64, err error) {
+	row, err := dbgen.New(s.pool).ClaimPartition(ctx, dbgen.ClaimPartitionParams{
+		TopicID: uuid(topicID), Topic: topic, Partition: partition, Owner: owner})
+	if err != nil {
+		return Claim{}, 0, fmt.Errorf("claim partition %s/%d: %w", topic, partition, err)
+	}
+	return Claim{TopicID: topicID, Partition: partition, Epoch: row.Epoch}, row.AppliedOffset, nil
+}
+
+// Advance is the first step of a batch: it locks the partitions of the claims
+// (one topic), checks that each claim is the newest, else ErrFenced, and moves
+// each applied offset up to last. It returns what they were before.
+func (tx Tx) Advance(ctx context.Context, claims []Claim, last []int64) (before []int64, err error) {
+	partitions := make([]int32, len(claims))
+	for i, c := range claims {
+		partitions[i] = c.Partition
+	}
+	topic := uuid(claims[0].TopicID)
+	rows, err := tx.q.LockPartitions(ctx, topic, partitions)
+	if err != nil {
+		return nil, fmt.Errorf("lock partitions: %w", err)
+	}
+	before = make([]int64, len(claims))
+	for i, c := range claims {
+		j := slices.IndexFunc(rows, func(r dbgen.LockPartitionsRow) bool { return r.Partition == c.Partition })
+		if j < 0 || rows[j].Epoch != c.Epoch {
+			return nil, fmt.Errorf("partition %d: %w", c.Partition, ErrFenced)
+		}
+		before[i] = rows[j].AppliedOffset
+	}
+	if err := tx.q.SetAppliedOffsets(ctx, topic, partitions, last); err != nil {
+		return nil, fmt.Errorf("move applied offsets: %w", err)
+	}
+	return before, nil
+}
+
+func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+
+func uuids(bs [][16]byte) []pgtype.UUID {
+	out := make([]pgtype.UUID, len(bs))
+	for i, b := range bs {
+		out[i] = uuid(b)
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// ReviewKind is what a person is asked about.
+type ReviewKind string
+
+// The kinds of review item.
+const (
+	ReviewHeld        ReviewKind = "held"         // an event waited longer than its grace
+	ReviewDeadLetter  ReviewKind = "dead_letter"  // nobody could read a record
+	ReviewBodyChanged ReviewKind = "body_changed" // one event id, two readings
+	ReviewOffsetGap   ReviewKind = "offset_gap"   // records were gone before they were read
+	ReviewFutureTime  ReviewKind = "future_time"  // an event is dated after its receipt
+)
+
+// ReviewItem is one thing a person must decide. There is one for each kind and
+// subject, however often it is added.
+type ReviewItem struct {
+	Kind    ReviewKind
+	Subject string
+	OrderNo int64    // 0: none
+	Event   [16]byte // zero: none
+	Detail  string
+}
+
+// AddReviewItem adds an item, and says whether it was new.
+func (tx Tx) AddReviewItem(ctx context.Context, item ReviewItem) (bool, error) {
+	n, err := tx.q.AddReviewItem(ctx, dbgen.AddReviewItemParams{
+		Kind: string(item.Kind), Subject: item.Subject, Detail: item.Detail,
+		OrderNo:   pgtype.Int8{Int64: item.OrderNo, Valid: item.OrderNo != 0},
+		EventHash: pgtype.UUID{Bytes: item.Event, Valid: item.Event != [16]byte{}},
+	})
+	if err != nil {
+		return false, fmt.Errorf("add review item: %w", err)
+	}
+	return n == 1, nil
+}
+
+// settleReviewItems closes the open items of one kind whose subject needs nobody
+// any more.
+func (tx Tx) settleReviewItems(ctx context.Context, kind ReviewKind, subjects []string) error {
+	if len(subjects) == 0 {
+		return nil
+	}
+	if err := tx.q.SettleReviewItems(ctx, string(kind), subjects); err != nil {
+		return fmt.Errorf("settle review items: %w", err)
+	}
+	return nil
+}
