@@ -37,9 +37,17 @@ func (o *Outcome) Fold(reg *Registration, set []Entry) {
 	}
 	o.step(State{Status: Pending, Amount: reg.Amount, Currency: reg.Currency}, reg.Hash, reg.Time)
 
-	var small scratch
 	f := folding{Outcome: o, set: set, reg: reg}
-	f.use(&small)
+	if n := len(set); n <= smallSet {
+		var s scratch // stays on the stack: nothing stores a pointer through f
+		f.order, f.waiting, f.object = s.order[:n], s.waiting[:n], s.object[:n]
+		f.known, f.refunds = s.known[:n], s.refunds[:n]
+		f.linkSmall()
+	} else {
+		f.order, f.waiting, f.object = make([]int32, n), make([]int32, n), make([]int32, n)
+		f.known, f.refunds = make([]kindSet, n), make([]int64, n)
+		f.linkLarge()
+	}
 	f.sort()
 	for at, i := range f.order {
 		if at > 0 && set[i].Hash == set[f.order[at-1]].Hash {
@@ -74,7 +82,8 @@ type folding struct {
 	reg *Registration
 
 	order   []int32 // places in set, in the total order
-	waiting []int32 // held so far, in the total order
+	waiting []int32 // its first held ones are held so far, in the total order
+	held    int
 	object  []int32 // for each entry, the first of the set about the same object
 	known   []kindSet
 	refunds []int64 // for each object, what its refund gave back
@@ -96,19 +105,6 @@ type scratch struct {
 	order, waiting, object [smallSet]int32
 	known                  [smallSet]kindSet
 	refunds                [smallSet]int64
-}
-
-func (f *folding) use(s *scratch) {
-	n := len(f.set)
-	if n <= smallSet {
-		f.order, f.waiting, f.object = s.order[:n], s.waiting[:0], s.object[:n]
-		f.known, f.refunds = s.known[:n], s.refunds[:n]
-		f.linkSmall()
-		return
-	}
-	f.order, f.waiting, f.object = make([]int32, n), make([]int32, 0, n), make([]int32, n)
-	f.known, f.refunds = make([]kindSet, n), make([]int64, n)
-	f.linkLarge()
 }
 
 func (f *folding) sort() {
@@ -160,7 +156,8 @@ func (f *folding) try(i int32) bool {
 	f.Judgements[i] = p.Judgement
 	switch {
 	case p.Verdict == Held:
-		f.waiting = append(f.waiting, i)
+		f.waiting[f.held] = i
+		f.held++
 		return false
 	case !p.counts:
 		return false
@@ -175,7 +172,7 @@ func (f *folding) try(i int32) bool {
 // retry tries what waits, in order, and starts again after each success, until
 // nothing more succeeds.
 func (f *folding) retry() {
-	for at := 0; at < len(f.waiting); {
+	for at := 0; at < f.held; {
 		i := f.waiting[at]
 		p := f.propose(i)
 		f.Judgements[i] = p.Judgement
@@ -183,7 +180,8 @@ func (f *folding) retry() {
 			at++
 			continue
 		}
-		f.waiting = slices.Delete(f.waiting, at, at+1)
+		copy(f.waiting[at:f.held], f.waiting[at+1:f.held])
+		f.held--
 		if !p.counts {
 			continue
 		}
@@ -198,7 +196,7 @@ func (f *folding) retry() {
 // silenceEchoes leaves one of several held entries that say the same, so that a
 // person sees each fact once.
 func (f *folding) silenceEchoes() {
-	for at, i := range f.waiting {
+	for at, i := range f.waiting[:f.held] {
 		for _, j := range f.waiting[:at] {
 			if f.Judgements[j].Verdict == Held && f.object[i] == f.object[j] && sameWords(&f.set[i], &f.set[j]) {
 				f.Judgements[i] = Judgement{Verdict: NoChange}

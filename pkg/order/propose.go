@@ -87,7 +87,7 @@ func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
 	switch {
 	case e.Kind != KindRefundTotal && known.has(e.Kind), e.Kind == KindRefund && known.has(KindRefundFailed):
 		return noChange.Judgement, false
-	case e.Currency != f.State.Currency && !(bounceOfKnown && e.Currency == ""):
+	case e.Currency != f.State.Currency && (e.Currency != "" || e.Kind != KindRefundFailed):
 		return Judgement{Held, CurrencyMismatch}, false
 	}
 	switch e.Kind {
@@ -109,7 +109,7 @@ func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
 		if bounceOfKnown {
 			back = f.refunds[object]
 			m.singles -= back
-		} else if back <= 0 || back > m.total-m.bounced {
+		} else if e.Currency == "" || back <= 0 || back > m.total-m.bounced {
 			return Judgement{Held, AwaitingPredecessor}, false
 		}
 		m.bounced += min(back, math.MaxInt64-m.bounced)
@@ -141,7 +141,7 @@ func (f *folding) dispute(s *State, k Kind, known kindSet) (Judgement, bool) {
 		return Judgement{Held, AwaitingPredecessor}, false
 	case decided:
 		return Judgement{Held, IllegalTransition}, false
-	case f.openDisputes > 1:
+	case f.openDisputes > 1: // another one is still open
 	case k == KindDisputeWon:
 		s.Dispute = DisputeWon
 	default:
