@@ -1,5 +1,10 @@
 package order
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Kind is what a fact states about an order. The numbers are stored; never
 // reuse one.
 type Kind uint8
@@ -46,4 +51,17 @@ var ranks = [kinds]uint8{
 	KindDisputeWon:    7,
 	KindDisputeLost:   8,
 	KindCancelled:     9,
+}
+
+// Kinds are the kinds that can change an order, in the order in which facts of
+// one second are tried.
+func Kinds() []Kind {
+	var list []Kind
+	for k := range Kind(kinds) {
+		if ranks[k] > 0 {
+			list = append(list, k)
+		}
+	}
+	slices.SortFunc(list, func(a, b Kind) int { return cmp.Compare(ranks[a], ranks[b]) })
+	return list
 }
