@@ -1,6 +1,6 @@
 // Package devdb runs a PostgreSQL server of its own for development: from the
 // machine's programs or downloaded ones, on loopback only, with PostgreSQL's
-// default durability, in a directory that survives restarts.
+// default durability, in a directory that survives restarts and on a port that stays the same.
 package devdb
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"sluice/pkg/postgres"
 	"sluice/services/sluice/child"
+	"sluice/services/sluice/port"
 )
 
 const name = "sluice" // of the database and of its owner
@@ -33,8 +34,6 @@ type Config struct {
 	// Password of the database's owner; used when the data directory is made, and
 	// the same ever after.
 	Password string
-	// Port on 127.0.0.1; 0 takes the one of the last run if it is free, else any.
-	Port int
 	// Search replaces the places where server programs are looked for (tests).
 	Search []string
 	// NoDownload: never fetch server programs.
@@ -73,17 +72,15 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Database, error)
 		return nil, fmt.Errorf("choose the database's directory: %w", err)
 	}
 	data := filepath.Join(base, "data")
-	port := cfg.Port
-	if port == 0 {
-		if port, err = choosePort(filepath.Join(cfg.Dir, "port")); err != nil {
-			return nil, err
-		}
+	at, err := port.Keep(filepath.Join(cfg.Dir, "port"), 0)
+	if err != nil {
+		return nil, err
 	}
 	bin, err := programs(ctx, cfg, acc, base, majorOf(data), log)
 	if err != nil {
 		return nil, err
 	}
-	s := server{bin: bin, acc: acc, base: base, data: data, port: port, password: cfg.Password}
+	s := server{bin: bin, acc: acc, base: base, data: data, port: at, password: cfg.Password}
 	if majorOf(data) == 0 {
 		if err := s.init(ctx); err != nil {
 			return nil, fmt.Errorf("make the database's data directory: %w", err)
@@ -109,11 +106,11 @@ func programs(ctx context.Context, cfg Config, acc *account, base string, major 
 		return bin, fmt.Errorf("%s%w", advice, err)
 	}
 	log.Info("no usable PostgreSQL on this machine: downloading one, once", "reason", err)
-	port, perr := freePort()
+	at, perr := port.Free()
 	if perr != nil {
 		return bin, perr
 	}
-	dir, ferr := fetch(filepath.Join(base, "postgresql"), port)
+	dir, ferr := fetch(filepath.Join(base, "postgresql"), at)
 	if ferr == nil {
 		bin, ferr = find(ctx, []string{dir}, acc, base, major)
 	}

@@ -24,7 +24,10 @@ func start(t *testing.T, cfg Config) *Database {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Stop() })
+	t.Cleanup(func() {
+		_ = db.Stop()
+		_ = os.RemoveAll(filepath.Dir(db.Dir)) // as root it is not below the test's own directory
+	})
 	return db
 }
 

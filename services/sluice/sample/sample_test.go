@@ -78,13 +78,13 @@ func TestEverySampleSignsVerifiesAndReadsAsTheFactItStates(t *testing.T) {
 }
 
 func TestADeclaredProvidersSampleFollowsItsDeclaration(t *testing.T) {
-	d := webhook.Declaration{
+	d := webhook.Declaration{Name: "acme",
 		Signature: webhook.Signature{Header: "X-Signature", Part: "v1", Algorithm: "sha256", Encoding: "hex", Signed: "{timestamp}.{body}", Timestamp: webhook.Timestamp{Part: "t"}},
 		Reading: webhook.Layout{ID: webhook.Paths{"header:X-Event-Id"}, Type: webhook.Paths{"event.name"}, Time: webhook.Paths{"event.at"}, TimeUnit: "ms",
 			Mode: webhook.Paths{"live"}, Order: webhook.Paths{"charge.reference"}, Payment: webhook.Paths{"charge.id"}, Amount: webhook.Paths{"charge.amount"}, Currency: webhook.Paths{"charge.currency"},
 			Facts: []webhook.Fact{{Type: "charge", Kind: order.KindPaid, When: map[string]string{"charge.state": "ok"}}, {Type: "refund", Kind: order.KindRefund, Object: webhook.Paths{"refund.id"}}}},
 	}
-	p, err := webhook.NewDeclared("acme", d)
+	p, err := webhook.NewDeclared(d)
 	if err != nil {
 		t.Fatal(err)
 	}
