@@ -15,7 +15,7 @@ PARTS := go run ./integration/parts
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: build ## run all tests on real Kafka and PostgreSQL, whichever way this machine can run them
+test: ## run all tests on real Kafka and PostgreSQL, whichever way this machine can run them
 	@.ci/prepare
 	$(PARTS) -- go test $(TEST_FLAGS) $(PACKAGES)
 
