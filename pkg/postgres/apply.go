@@ -186,7 +186,7 @@ func (o *lockedOrder) registrations() (before, now *order.Registration) {
 		before = &order.Registration{Amount: s.Amount, Currency: s.Currency, Time: s.RegisteredAt.Time.UnixMilli()}
 	}
 	for i := range o.set {
-		if m := &o.set[i]; m.Kind == int16(order.KindRegistered) && m.fact == nil && m.OccurredAt == before.Time {
+		if m := &o.set[i]; before != nil && m.fact == nil && m.Kind == int16(order.KindRegistered) && m.OccurredAt == before.Time {
 			before.Hash = m.EventHash.Bytes
 		}
 	}

@@ -1,0 +1,325 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Assignment is one partition that the group gave to this consumer. A topic that
+// is deleted and made again has another TopicID.
+type Assignment struct {
+	TopicID   [16]byte
+	Topic     string
+	Partition int32
+}
+
+// Gap is a range of offsets, both ends included, that a consumer should have
+// read next and that is not there.
+type Gap struct {
+	Assignment
+	From, To int64
+	// Reason is Expired, Truncated or Rewound.
+	Reason string
+}
+
+// Why offsets are missing.
+const (
+	// Expired: retention was faster than the consumer.
+	Expired = "expired"
+	// Truncated: the log ends before them.
+	Truncated = "truncated"
+	// Rewound: they were committed to Kafka, and the database, restored from an
+	// older state, never applied them. What is left of them is read again.
+	Rewound = "rewound"
+)
+
+// ConsumerOptions are what a consumer asks its owner. Both are called from other
+// goroutines than Poll's, and not after Close.
+type ConsumerOptions struct {
+	// Claim is called for every partition before its first record, and again when
+	// it comes back. It returns the highest offset that was ever applied, -1 if
+	// none. While it fails the partition is not read, and Claim is tried again.
+	Claim func(ctx context.Context, a Assignment) (applied int64, err error)
+	// Gap is called for every gap found.
+	Gap func(ctx context.Context, g Gap)
+}
+
+// Batch is what one Poll read: the records of one partition lie together, in the
+// order of their offsets.
+type Batch struct {
+	Records []Record
+}
+
+// Last is the last offset of each partition in the batch.
+func (b Batch) Last() map[int32]int64 {
+	last := map[int32]int64{}
+	for i := range b.Records {
+		last[b.Records[i].Partition] = b.Records[i].Offset
+	}
+	return last
+}
+
+// Memory that waits to be polled, a consumer: one fetch response. 4 MiB of a
+// partition are some 3,000 records of 1 KiB: a few batches, so that the next
+// fetch is under way while the database works.
+const (
+	fetchPartitionBytes = 4 << 20
+	fetchBytes          = 24 << 20
+)
+
+// sessionTimeout is how long a consumer may be silent before its partitions go
+// to another. rebalanceTimeout bounds one batch.
+const (
+	sessionTimeout   = 15 * time.Second
+	rebalanceTimeout = 60 * time.Second
+)
+
+// Consumer is one member of the group that reads the raw topic. Between Poll and
+// Allow no partition is taken from it, unless it is silent for longer than its
+// session. It never skips: where it has no valid offset it begins at the
+// earliest record. Poll, Commit and Allow are one goroutine's.
+type Consumer struct {
+	cl      *kgo.Client
+	adm     *kadm.Client
+	log     *slog.Logger
+	opts    ConsumerOptions
+	topic   string
+	topicID [16]byte
+	next    map[int32]int64 // offset expected next; only Poll's
+	wanted  atomic.Bool
+}
+
+// NewConsumer joins the group.
+func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts ConsumerOptions) (*Consumer, error) {
+	c := &Consumer{log: log, opts: opts, topic: cfg.Topic(Raw), next: map[int32]int64{}}
+	// The topic's id comes first: without the topic there is nothing to join for.
+	admin, err := cfg.open(ctx, "processor", log)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	details, err := kadm.NewClient(admin).ListTopics(ctx, c.topic)
+	if err == nil {
+		err = details[c.topic].Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up topic %s: %w", c.topic, err)
+	}
+	c.topicID = details[c.topic].ID
+	cl, err := cfg.open(ctx, "processor", log,
+		kgo.ConsumeTopics(c.topic),
+		kgo.ConsumerGroup(cfg.Topic(Group)),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(sessionTimeout),
+		kgo.HeartbeatInterval(3*time.Second),
+		kgo.RebalanceTimeout(rebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.AdjustFetchOffsetsFn(c.start),
+		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { c.wanted.Store(true) }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	c.cl, c.adm = cl, kadm.NewClient(cl)
+	return c, nil
+}
+
+// start decides where each newly assigned partition begins: at the committed
+// offset, unless the database never applied what lies before it, or the log does
+// not hold it.
+func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	parts := assigned[c.topic]
+	if len(parts) == 0 {
+		return assigned, nil
+	}
+	applied := make(map[int32]int64, len(parts))
+	for p := range parts {
+		high, err := c.claim(ctx, Assignment{c.topicID, c.topic, p})
+		if err != nil {
+			return nil, err
+		}
+		applied[p] = high
+	}
+	starts, ends, err := bounds(ctx, c.adm, c.topic)
+	if err != nil {
+		return nil, err
+	}
+	for p, o := range parts {
+		first, _ := starts.Lookup(c.topic, p)
+		end, _ := ends.Lookup(c.topic, p)
+		at, gaps := begin(Assignment{c.topicID, c.topic, p}, o.EpochOffset().Offset, applied[p], first.Offset, end.Offset)
+		parts[p] = kgo.NewOffset().At(at)
+		for _, g := range gaps {
+			c.gap(ctx, g)
+		}
+	}
+	return assigned, nil
+}
+
+// begin is where a partition starts whose committed offset is committed (below 0:
+// none), of which everything up to applied was applied (-1: nothing), and whose
+// log holds [first, end).
+func begin(a Assignment, committed, applied, first, end int64) (at int64, gaps []Gap) {
+	known := committed >= 0 || applied >= 0 // else the group and the database are new
+	if unapplied := applied + 1; known && unapplied < first {
+		gaps = append(gaps, Gap{a, unapplied, first - 1, Expired})
+	}
+	if committed > applied+1 {
+		gaps = append(gaps, Gap{a, applied + 1, committed - 1, Rewound})
+	}
+	at = max(first, min(committed, applied+1))
+	if at > end {
+		return first, append(gaps, Gap{a, end, at - 1, Truncated})
+	}
+	return at, gaps
+}
+
+// claim asks the owner until it answers: a partition without a claim must not be
+// read, and giving it back would not help while the database is away.
+func (c *Consumer) claim(ctx context.Context, a Assignment) (int64, error) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		applied, err := c.opts.Claim(ctx, a)
+		if err == nil {
+			return applied, nil
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		c.log.Warn("waiting to claim a partition", "topic", a.Topic, "partition", a.Partition, "error", err)
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (c *Consumer) gap(ctx context.Context, g Gap) {
+	c.log.Error("offsets are missing", "topic", g.Topic, "partition", g.Partition, "from", g.From, "to", g.To, "reason", g.Reason)
+	c.opts.Gap(ctx, g)
+}
+
+// ErrGone: the topic is gone, was made again, or may not be read. Join anew.
+var ErrGone = errors.New("the raw topic cannot be read any more")
+
+// Poll waits for records and returns at most limit of them, fewer if fewer are there.
+// From then on no partition is taken away until Allow. It returns ctx's error
+// when ctx ends.
+func (c *Consumer) Poll(ctx context.Context, limit int) (Batch, error) {
+	for {
+		fetches := c.cl.PollRecords(ctx, limit)
+		if ctx.Err() != nil {
+			return Batch{}, ctx.Err()
+		}
+		if err := c.problems(ctx, fetches); err != nil {
+			return Batch{}, err
+		}
+		if fetches.Empty() {
+			c.Allow()
+			continue
+		}
+		b := Batch{Records: make([]Record, 0, fetches.NumRecords())}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			for _, r := range p.Records {
+				b.Records = append(b.Records, fromKgo(r))
+			}
+			if len(p.Records) > 0 {
+				c.watch(ctx, p.Partition, p.Records[0].Offset, p.Records[len(p.Records)-1].Offset)
+			}
+		})
+		return b, nil
+	}
+}
+
+// watch notices when retention overtook a partition that was being read. A jump
+// that the log's start does not explain is none of ours: markers of transactions.
+func (c *Consumer) watch(ctx context.Context, p int32, first, last int64) {
+	expected, ok := c.next[p]
+	c.next[p] = last + 1
+	if !ok || first <= expected {
+		return
+	}
+	starts, err := c.adm.ListStartOffsets(ctx, c.topic)
+	if err != nil {
+		c.log.Warn("cannot tell why offsets jumped", "topic", c.topic, "partition", p, "from", expected, "to", first-1, "error", err)
+		return
+	}
+	if start, ok := starts.Lookup(c.topic, p); ok && start.Offset > expected {
+		c.gap(ctx, Gap{Assignment{c.topicID, c.topic, p}, expected, first - 1, Expired})
+	}
+}
+
+// problems sorts out what a poll reports besides records. The client itself
+// repeats what can be repeated.
+func (c *Consumer) problems(ctx context.Context, fetches kgo.Fetches) (fatal error) {
+	fetches.EachError(func(topic string, p int32, err error) {
+		var lost *kgo.ErrDataLoss
+		switch {
+		case errors.As(err, &lost):
+			c.gap(ctx, Gap{Assignment{c.topicID, c.topic, p}, lost.ResetTo, lost.ConsumedTo - 1, Truncated})
+		case errors.Is(err, kgo.ErrClientClosed), topic == "" && kerr.IsRetriable(err), topic == "":
+			c.log.Warn("consumer group", "error", err)
+			if errors.Is(err, kgo.ErrClientClosed) {
+				fatal = err
+			}
+		case kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID):
+			c.log.Warn("read topic", "topic", topic, "partition", p, "error", err)
+		default:
+			fatal = fmt.Errorf("%w: %s, partition %d: %w", ErrGone, topic, p, err)
+		}
+	})
+	return fatal
+}
+
+// Commit tells the group that everything in the batch is done.
+func (c *Consumer) Commit(ctx context.Context, b Batch) error {
+	offsets := map[int32]kgo.EpochOffset{}
+	for p, last := range b.Last() {
+		offsets[p] = kgo.EpochOffset{Epoch: -1, Offset: last + 1}
+	}
+	var failed error
+	c.cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{c.topic: offsets},
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+			if err != nil {
+				failed = err
+				return
+			}
+			for _, t := range resp.Topics {
+				for _, p := range t.Partitions {
+					if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+						failed = fmt.Errorf("partition %d: %w", p.Partition, err)
+					}
+				}
+			}
+		})
+	if failed != nil {
+		return fmt.Errorf("commit offsets: %w", failed)
+	}
+	return nil
+}
+
+// Allow ends a batch: partitions may be taken away and given again.
+func (c *Consumer) Allow() {
+	c.wanted.Store(false)
+	c.cl.AllowRebalance()
+}
+
+// Wanted says that the group is waiting for this consumer's batch to end.
+func (c *Consumer) Wanted() bool { return c.wanted.Load() }
+
+// Close leaves the group. What was polled and not committed, another reads again.
+func (c *Consumer) Close() { c.cl.CloseAllowingRebalance() }
