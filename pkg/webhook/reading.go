@@ -80,12 +80,16 @@ rules:
 
 func (c *layout) money(p *page, f fact, r *Reading) {
 	r.Currency = take(p, c.currency, value.currency)
+	if r.Currency == "" {
+		// Without its currency a number is no amount.
+		if needsAmount(f.kind) {
+			p.fail("the event states no currency")
+		}
+		return
+	}
 	amount := func(v value) (int64, error) { return v.amount(c.decimal, r.Currency) }
 	if needsAmount(f.kind) {
 		r.Amount = need(p, f.amount, "amount", amount)
-		if r.Currency == "" {
-			p.fail("the event states no currency")
-		}
 	} else {
 		r.Amount = take(p, f.amount, amount)
 	}
@@ -179,29 +183,33 @@ func (v value) mode() (event.Mode, error) {
 	return "", errNotMode
 }
 
-// currency is the ISO 4217 code in upper case, whatever case it came in.
+// currency is the ISO 4217 code in upper case, whatever case it came in (O18). A
+// code that is not in the standard's list is refused: its minor unit is unknown.
 func (v value) currency() (string, error) {
 	s, err := v.text()
-	if err != nil || len(s) != 3 {
+	if err != nil {
 		return "", errNotCode
 	}
 	s = strings.ToUpper(s)
-	for i := range len(s) {
-		if s[i] < 'A' || s[i] > 'Z' {
-			return "", errNotCode
-		}
+	if _, ok := order.Exponent(s); !ok {
+		return "", errNotCode
 	}
 	return s, nil
 }
 
-// amount is minor units of the currency, exact.
+// amount is minor units of the currency, exact: no float ever touches it. A
+// decimal may be text or a JSON number, whose digits are read as they stand.
 func (v value) amount(decimal bool, currency string) (int64, error) {
+	if decimal {
+		s, err := v.scalar()
+		if err != nil {
+			return 0, err
+		}
+		return order.ParseDecimal(s, currency)
+	}
 	n, err := v.integer()
-	switch {
-	case err != nil:
-		return 0, err
-	case n < 0:
+	if err == nil && n < 0 {
 		return 0, errNegative
 	}
-	return n, nil
+	return n, err
 }

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"strings"
 	"time"
 
 	"sluice/pkg/event"
@@ -13,6 +14,18 @@ import (
 // Headers looks up all values of a request header, in order of appearance;
 // names are matched without case. http.Header.Values is one.
 type Headers func(name string) []string
+
+// StoredHeaders are Headers of a list, such as a record's signature headers.
+func StoredHeaders(list []event.Header) Headers {
+	return func(name string) (values []string) {
+		for _, h := range list {
+			if strings.EqualFold(h.Name, name) {
+				values = append(values, string(h.Value))
+			}
+		}
+		return values
+	}
+}
 
 // Request is a webhook as it came in. Body is the exact bytes.
 type Request struct {

@@ -1,0 +1,233 @@
+// Package conformance runs files of signature vectors and payload fixtures
+// against the built-in providers. The files' format is described in
+// pkg/webhook/testdata/README.md.
+package conformance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+// Result is the outcome of one vector or fixture.
+type Result struct {
+	Provider, Name string
+	// Skipped: the provider is not built in.
+	Skipped bool
+	// Err says what differs; nil if it passed or was skipped.
+	Err error
+}
+
+// Run runs a file: a JSON array of vectors, fixtures, or both. What has a
+// body_base64 is a vector. An error means that the file cannot be read.
+func Run(file []byte) ([]Result, error) {
+	var cases []testCase
+	if err := json.Unmarshal(file, &cases); err != nil {
+		return nil, err
+	}
+	results := make([]Result, 0, len(cases))
+	for _, c := range cases {
+		r := Result{Provider: c.Provider, Name: c.Name}
+		p, ok := c.provider()
+		switch {
+		case !ok:
+			r.Skipped = true
+		case c.BodyBase64 != nil:
+			r.Err = c.verify(p)
+		default:
+			r.Err = c.read(p)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// testCase is a vector or a fixture.
+type testCase struct {
+	Name     string            `json:"name"`
+	Provider string            `json:"provider"`
+	Scheme   string            `json:"scheme"`
+	Headers  map[string]string `json:"headers"`
+	Expect   json.RawMessage   `json:"expect"`
+
+	// of a vector
+	Secret     string  `json:"secret"`
+	Method     string  `json:"method"`
+	URL        string  `json:"url"`
+	BodyBase64 *[]byte `json:"body_base64"`
+	Now        *int64  `json:"now"`
+	Config     struct {
+		ToleranceSeconds *int64   `json:"tolerance_seconds"`
+		ExtraSecrets     []string `json:"extra_secrets"`
+	} `json:"config"`
+
+	// of a fixture
+	Body json.RawMessage `json:"body"`
+}
+
+// provider is the built-in one of the scheme's name, where a provider has
+// several (github_sha1), else of the provider's.
+func (c testCase) provider() (webhook.Provider, bool) {
+	if p, ok := webhook.Builtin(c.Scheme); ok {
+		return p, true
+	}
+	return webhook.Builtin(c.Provider)
+}
+
+func (c testCase) header() webhook.Headers {
+	var list []event.Header
+	for name, value := range c.Headers {
+		list = append(list, event.Header{Name: name, Value: []byte(value)})
+	}
+	return webhook.StoredHeaders(list)
+}
+
+var outcomes = map[webhook.Outcome]string{webhook.Valid: "valid", webhook.Invalid: "invalid", webhook.Stale: "stale"}
+
+func (c testCase) verify(p webhook.Provider) error {
+	var want string
+	if err := json.Unmarshal(c.Expect, &want); err != nil {
+		return fmt.Errorf("read expect: %w", err)
+	}
+	var secrets []webhook.Secret
+	for i, text := range append([]string{c.Secret}, c.Config.ExtraSecrets...) {
+		s, err := webhook.NewSecret(fmt.Sprintf("%d", i), text)
+		if err == nil {
+			err = p.CheckSecret(s)
+		}
+		if err != nil {
+			return err
+		}
+		secrets = append(secrets, s)
+	}
+	if n := c.Config.ToleranceSeconds; n != nil {
+		timed, ok := p.(webhook.Timed)
+		if !ok {
+			return errors.New("the vector sets a tolerance, the scheme has no time")
+		}
+		t := timed.Tolerance()
+		t.Past = time.Duration(*n) * time.Second
+		if t.Future != webhook.Unlimited {
+			t.Future = t.Past
+		}
+		p = timed.WithTolerance(t)
+	}
+	now := time.Time{}
+	if c.Now != nil {
+		now = time.Unix(*c.Now, 0)
+	}
+	v := p.Verify(webhook.Request{Method: c.Method, URL: c.URL, Header: c.header(), Body: *c.BodyBase64}, secrets, now)
+	if got := outcomes[v.Outcome]; got != want {
+		return fmt.Errorf("verdict %s (%s), expected %s", got, v.Reason, want)
+	}
+	return nil
+}
+
+// expected is the reading that a fixture expects. A field that it leaves out is
+// not compared; null means nothing there.
+type expected struct {
+	EventID        optional `json:"event_id"`
+	EventType      optional `json:"event_type"`
+	ObjectID       optional `json:"object_id"`
+	OrderRef       optional `json:"order_ref"`
+	PaymentID      optional `json:"payment_id"`
+	Currency       optional `json:"currency"`
+	Status         optional `json:"status"`
+	AmountMinor    optional `json:"amount_minor"`
+	AmountRefunded optional `json:"amount_refunded_minor"`
+	OccurredAt     optional `json:"occurred_at"`
+}
+
+type optional struct {
+	given bool
+	value any // string, int64 or nil
+}
+
+func (o *optional) UnmarshalJSON(b []byte) error {
+	o.given = true
+	var n int64
+	if json.Unmarshal(b, &n) == nil && string(b) != "null" {
+		o.value = n
+		return nil
+	}
+	return json.Unmarshal(b, &o.value)
+}
+
+func (c testCase) read(p webhook.Provider) error {
+	var want expected
+	if err := json.Unmarshal(c.Expect, &want); err != nil {
+		return fmt.Errorf("read expect: %w", err)
+	}
+	r, err := p.Read(c.header(), c.Body)
+	if err != nil {
+		return fmt.Errorf("unreadable: %w", err)
+	}
+	var wrong []string
+	compare := func(field string, want optional, got any) {
+		if want.value == nil && (got == "" || got == int64(0)) {
+			return
+		}
+		if want.given && want.value != got {
+			wrong = append(wrong, fmt.Sprintf("%s %v, expected %v", field, got, want.value))
+		}
+	}
+	compare("event_id", want.EventID, r.ID)
+	compare("event_type", want.EventType, r.Type)
+	compare("object_id", want.ObjectID, r.Subject)
+	compare("order_ref", want.OrderRef, r.Order)
+	compare("payment_id", want.PaymentID, r.Payment)
+	compare("currency", want.Currency, r.Currency)
+	compare("status", want.Status, status(r))
+	compare("amount_minor", want.AmountMinor, amount(r))
+	compare("amount_refunded_minor", want.AmountRefunded, r.Amount)
+	if at, ok := want.OccurredAt.value.(string); ok {
+		t, err := time.Parse(time.RFC3339, at)
+		if err != nil || !t.Equal(r.Time) {
+			wrong = append(wrong, fmt.Sprintf("occurred_at %s, expected %s", r.Time.Format(time.RFC3339Nano), at))
+		}
+	} else {
+		compare("occurred_at", want.OccurredAt, r.Time.Unix())
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// amount is the fixture's: of a payment where refunds are stated as its total.
+func amount(r webhook.Reading) int64 {
+	if r.Fact == order.KindRefundTotal {
+		return r.PaymentAmount
+	}
+	return r.Amount
+}
+
+var statuses = map[order.Kind]string{
+	order.KindNone:          "no_change",
+	order.KindPending:       "pending",
+	order.KindFailed:        "failed",
+	order.KindPaid:          "paid",
+	order.KindCancelled:     "cancelled",
+	order.KindRefundFailed:  "refund_failed",
+	order.KindDisputeOpened: "disputed",
+	order.KindDisputeWon:    "dispute_won",
+	order.KindDisputeLost:   "dispute_lost",
+}
+
+// status is the one that an event alone suggests; what an order's status is, the
+// fold decides.
+func status(r webhook.Reading) string {
+	if s, ok := statuses[r.Fact]; ok {
+		return s
+	}
+	if r.Extent == webhook.Full || r.Extent == webhook.ExtentUnknown && r.PaymentAmount > 0 && r.Amount >= r.PaymentAmount {
+		return "refunded"
+	}
+	return "partially_refunded"
+}
