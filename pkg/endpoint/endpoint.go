@@ -20,6 +20,8 @@ type Endpoint struct {
 	Mode event.Mode
 	// Provider verifies and reads; it already holds to the endpoint's tolerance.
 	Provider webhook.Provider
+	// Declaration is how a declared provider was declared; nil for built-in ones.
+	Declaration *webhook.Declaration
 	// Secrets are all that may have signed: several during a rotation.
 	Secrets []webhook.Secret
 }

@@ -143,7 +143,7 @@ func (l *loader) add(e entry) {
 	} else if _, taken := l.set.byName[e.Name]; taken {
 		l.problem("name", "is taken by an endpoint above: every endpoint needs its own")
 	}
-	out := Endpoint{Name: e.Name, Source: e.Source, Mode: e.Mode}
+	out := Endpoint{Name: e.Name, Source: e.Source, Mode: e.Mode, Declaration: e.Declared}
 	if out.Source == "" {
 		out.Source = e.Name
 	}

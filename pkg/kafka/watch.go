@@ -117,3 +117,14 @@ func bounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends k
 	}
 	return starts, ends, nil
 }
+
+// Reach says whether a broker answers with these settings; a wrong password or
+// missing TLS shows here.
+func Reach(ctx context.Context, cfg Config, log *slog.Logger) error {
+	cl, err := cfg.open(ctx, "reach", log)
+	if err != nil {
+		return err
+	}
+	cl.Close()
+	return nil
+}
