@@ -1,3 +1,20 @@
 // Package schemas embeds the published contracts: JSON Schemas, AsyncAPI,
-// OpenAPI, and their examples.
+// OpenAPI, and examples of messages that obey them and that do not.
 package schemas
+
+import "embed"
+
+// FS holds the contracts under the names they have in this directory.
+//
+//go:embed *.json *.yaml examples
+var FS embed.FS
+
+// Names of the contracts in FS.
+const (
+	// OrderStatusChanged is the JSON Schema (2020-12) of the messages on
+	// orders.status.v1.
+	OrderStatusChanged = "order.status_changed.v1.schema.json"
+	// AsyncAPI describes the topics, OpenAPI the HTTP side.
+	AsyncAPI = "asyncapi.yaml"
+	OpenAPI  = "openapi.yaml"
+)

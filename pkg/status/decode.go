@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"sluice/pkg/order"
@@ -74,8 +75,10 @@ func (e envelope) message() (Message, error) {
 		return Message{}, errors.New("an order that is published has a status")
 	case *d.Amount.Value < 0 || *d.Refunded < 0 || *d.Refunded > *d.Paid:
 		return Message{}, errors.New("amounts contradict each other")
-	case d.ChangedAt.IsZero():
-		return Message{}, errors.New("changed_at is missing")
+	case !isCode(d.Amount.Currency):
+		return Message{}, fmt.Errorf("amount.currency %q is no ISO 4217 code", d.Amount.Currency)
+	case d.ChangedAt.IsZero() || !isUTC(d.ChangedAt) || !isUTC(d.OccurredAt):
+		return Message{}, errors.New("changed_at is missing, or a time is not in UTC")
 	}
 	m := Message{
 		Source: e.Source, OrderID: d.OrderID, Version: d.Version, Status: d.Status,
@@ -90,4 +93,14 @@ func (e envelope) message() (Message, error) {
 		return Message{}, fmt.Errorf("id or subject does not name version %d of order %q", m.Version, m.OrderID)
 	}
 	return m, nil
+}
+
+// isCode does not ask for a code it knows: there may be a new one.
+func isCode(currency string) bool {
+	return len(currency) == 3 && strings.Trim(currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}
+
+func isUTC(t time.Time) bool {
+	_, offset := t.Zone()
+	return offset == 0
 }
