@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PACKAGES ?= work
 # -p 2: packages share one broker and one database server with two cores.
 TEST_FLAGS ?= -count=1 -p 2 -timeout 15m
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZ_TIME ?= 20s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PARTS := go run ./integration/parts
@@ -30,7 +31,7 @@ lint: ## check the code (golangci-lint, all modules)
 	go run $(GOLANGCI_LINT) run ./schemas/... ./pkg/... ./services/... ./integration/...
 
 build: ## build bin/sluice, a static program
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/sluice ./services/sluice
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./services/sluice
 
 bench: build ## measure throughput and latency on real parts
 	@.ci/prepare

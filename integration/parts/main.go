@@ -66,7 +66,8 @@ func commandOf(args []string) ([]string, error) {
 
 // execute runs the command and returns its exit code.
 func execute(ctx context.Context, command, env []string) (int, error) {
-	cmd := exec.Command(command[0], command[1:]...)
+	// A cancelled context does not kill it: it gets a signal, and time to end, below.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
 	// A group of its own: a terminal's Ctrl-C reaches us only, and we pass it on
 	// once, to all of `go test` and the test binaries under it.
@@ -97,7 +98,7 @@ func exitCode(cmd *exec.Cmd, err error) (int, error) {
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return 1, err
 	}
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() > 0 {
 		return 128 + int(status.Signal()), nil
 	}
 	return cmd.ProcessState.ExitCode(), nil

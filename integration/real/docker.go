@@ -64,16 +64,22 @@ func hostOverride() string {
 // to start anything. It asks by a plain client, because testcontainers-go reads
 // its settings once, when its own client is made.
 func withoutReaper(ctx context.Context) string {
-	docker, err := client.New(client.FromEnv)
-	if err != nil {
+	reaper := testcontainers.ReaperDefaultImage //nolint:staticcheck // No other name tells which image it will want.
+	// Where DOCKER_HOST leads nowhere, testcontainers-go falls back to the default
+	// socket. A daemon that it finds by still other means can pull the image.
+	for _, options := range [][]client.Opt{{client.FromEnv}, nil} {
+		docker, err := client.New(options...)
+		if err != nil {
+			continue
+		}
+		defer func() { _ = docker.Close() }()
+		if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
+			continue
+		}
+		if bring(ctx, docker, reaper) != nil {
+			return "true"
+		}
 		return ""
-	}
-	defer func() { _ = docker.Close() }()
-	if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
-		return "" // This daemon is found by means that only testcontainers-go knows.
-	}
-	if bring(ctx, docker, testcontainers.ReaperDefaultImage) != nil {
-		return "true"
 	}
 	return ""
 }

@@ -91,7 +91,7 @@ func (k *Kafka) startInDocker(ctx context.Context, options KafkaOptions) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ func kafkaHome() (string, error) {
 			return home, nil
 		}
 	}
-	return "", errors.New("Apache Kafka is not on this machine: run `.ci/images/build --native` (it needs Maven), or set KAFKA_HOME")
+	return "", errors.New("no Apache Kafka on this machine: run `.ci/images/build --native` (it needs Maven), or set KAFKA_HOME")
 }
 
 // repository is the folder of go.work, from wherever a test runs.
@@ -58,11 +59,11 @@ func (k *Kafka) startNatively(ctx context.Context, options KafkaOptions) error {
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}
-	controllerPort, err := freePort()
+	controllerPort, err := freePort(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,15 +89,15 @@ func (k *Kafka) startNatively(ctx context.Context, options KafkaOptions) error {
 		"--default-configs-dir", filepath.Join(home, "config"),
 		"--mounted-configs-dir", filepath.Join(folder, "none"),
 		"--final-configs-dir", config)
-	setup.Dir, setup.Env = folder, append(base, "CLUSTER_ID=5L6g3nShT-eMCtK--X86sw")
+	setup.Dir, setup.Env = folder, append(slices.Clone(base), "CLUSTER_ID=5L6g3nShT-eMCtK--X86sw")
 	for name, value := range environment(all) {
 		setup.Env = append(setup.Env, name+"="+value)
 	}
 	if output, err := setup.CombinedOutput(); err != nil {
-		return fmt.Errorf("format Kafka's storage: %w\n%s", err, lastLines(string(output), 25))
+		return fmt.Errorf("format Kafka's storage: %w\n%s", err, lastLines(string(output)))
 	}
 	server.command = []string{filepath.Join(home, "bin", "kafka-server-start.sh"), filepath.Join(config, "server.properties")}
-	server.env = append(base, "KAFKA_HEAP_OPTS="+heap(options), "LOG_DIR="+filepath.Join(folder, "logs"),
+	server.env = append(slices.Clone(base), "KAFKA_HEAP_OPTS="+heap(options), "LOG_DIR="+filepath.Join(folder, "logs"),
 		"KAFKA_LOG4J_OPTS=-Dlog4j2.configurationFile="+filepath.Join(config, "log4j2.yaml"))
 	return server.start(ctx)
 }

@@ -90,7 +90,7 @@ func (p *Postgres) startInDocker(ctx context.Context, options PostgresOptions) e
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (p *Postgres) startNatively(ctx context.Context, options PostgresOptions) e
 	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p *Postgres) startNatively(ctx context.Context, options PostgresOptions) e
 		"-E", "UTF8", "-A", "scram-sha-256", "--pwfile", password)
 	initdb.Dir, initdb.Env, initdb.SysProcAttr = folder, server.env, attributes(as, syscall.SIGKILL)
 	if output, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(output), 25))
+		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(output)))
 	}
 	server.command = append([]string{filepath.Join(programs, "postgres"), "-D", data, "-p", strconv.Itoa(port),
 		// No socket file: a path below a long TMPDIR would be too long for one.

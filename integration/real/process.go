@@ -25,15 +25,15 @@ type process struct {
 
 func (p *process) logFile() string { return filepath.Join(p.folder, "log") }
 
-func (p *process) start(context.Context) error {
+func (p *process) start(ctx context.Context) error {
 	// Append: the story before a kill is needed to understand the one after it.
 	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	// Not CommandContext: the server outlives the context that started it.
-	cmd := exec.Command(p.command[0], p.command[1:]...)
+	// The server outlives the call, and so the context, that started it.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.command[0], p.command[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.folder, log, log
 	cmd.SysProcAttr = attributes(p.user, p.stopSignal)
 	if err := cmd.Start(); err != nil {

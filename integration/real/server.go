@@ -152,12 +152,12 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		if !s.host.running(ctx) && ctx.Err() == nil {
-			return fmt.Errorf("%s exited while starting; the end of its log:\n%s", s.name, lastLines(s.host.log(ctx), 25))
+			return fmt.Errorf("%s exited while starting; the end of its log:\n%s", s.name, lastLines(s.host.log(ctx)))
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer (%w); the end of its log:\n%s",
-				s.name, err, lastLines(s.host.log(context.WithoutCancel(ctx)), 25))
+				s.name, err, lastLines(s.host.log(context.WithoutCancel(ctx))))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
