@@ -1,13 +1,14 @@
 package webhook
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"sluice/pkg/order"
 )
 
 var noon = time.Unix(1767225605, 0)
@@ -62,10 +63,10 @@ func acme(t testing.TB, change func(*Declaration)) Provider {
 		Reading: Layout{ID: Paths{"header:X-Acme-Id", "id"}, Type: Paths{"type"}, Time: Paths{"created"}, Mode: Paths{"livemode"},
 			Order: Paths{"data.order_id"}, Payment: Paths{"data.id"}, Amount: Paths{"data.amount"}, Currency: Paths{"data.currency"},
 			Facts: []Fact{
-				{Type: "payment.succeeded", Kind: 3},
-				{Type: "payment.updated", Kind: 3, When: map[string]string{"data.status": "COMPLETED", "data.final": "true"}},
-				{Type: "payment.failed", Kind: 2},
-				{Type: "refund.succeeded", Kind: 4, Object: Paths{"data.refund_id"}},
+				{Type: "payment.succeeded", Kind: order.KindPaid},
+				{Type: "payment.updated", Kind: order.KindPaid, When: map[string]string{"data.status": "COMPLETED", "data.final": "true"}},
+				{Type: "payment.failed", Kind: order.KindFailed},
+				{Type: "refund.succeeded", Kind: order.KindRefund, Object: Paths{"data.refund_id"}},
 			}},
 	}
 	if change != nil {
@@ -80,15 +81,8 @@ func acme(t testing.TB, change func(*Declaration)) Provider {
 
 // vector is as much of a conformance vector as seeds need.
 type vector struct {
-	Provider string            `json:"provider"`
-	Secret   string            `json:"secret"`
-	Headers  map[string]string `json:"headers"`
-	Body     string            `json:"body_base64"`
-}
-
-func (v vector) body() []byte {
-	b, _ := base64.StdEncoding.DecodeString(v.Body)
-	return b
+	Headers map[string]string `json:"headers"`
+	Body    []byte            `json:"body_base64"`
 }
 
 // vectors are all conformance vectors; they seed the fuzz targets.

@@ -82,7 +82,7 @@ func (p standardWebhooks) Verify(req Request, secrets []Secret, now time.Time) V
 	}
 	signed := []byte(id + "." + timestamp + ".")
 	name, ok := matchHMAC(sha256.New, secrets, standardKey, v1, signed, req.Body)
-	if !ok {
+	if !ok && len(v1a) > 0 {
 		name, ok = matchEd25519(secrets, v1a, append(signed, req.Body...))
 	}
 	if !ok {
