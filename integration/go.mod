@@ -65,3 +65,11 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
+
+require sluice/pkg v0.0.0
+
+replace (
+	sluice/pkg => ../pkg
+	sluice/schemas => ../schemas
+	sluice/services => ../services
+)
