@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,11 +89,12 @@ func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []P
 
 // PublishDeadLetters hands up to limit dead letters that are not yet in the
 // dead-letter topic to publish, oldest first, and marks each for which it
-// returned nil. The rows are locked meanwhile, and a crash after publish leads to
-// a second one: at least once.
+// returned nil. It stops at the first that fails. The rows are locked meanwhile,
+// and a crash after publish leads to a second one: at least once.
 func (s *Store) PublishDeadLetters(ctx context.Context, limit int, publish func(DeadLetter) error) (published int, err error) {
+	var failed error
 	err = s.InTx(ctx, func(tx Tx) error {
-		published = 0
+		published, failed = 0, nil
 		rows, err := tx.q.UnpublishedDeadLetters(ctx, int32(limit))
 		if err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
@@ -104,7 +106,8 @@ func (s *Store) PublishDeadLetters(ctx context.Context, limit int, publish func(
 				return fmt.Errorf("read headers of dead letter %s: %w", d.Subject(), err)
 			}
 			if err := publish(d); err != nil {
-				return fmt.Errorf("publish dead letter %s: %w", d.Subject(), err)
+				failed = fmt.Errorf("publish dead letter %s: %w", d.Subject(), err)
+				return nil // those before it stay marked
 			}
 			if err := tx.q.MarkDeadLetterPublished(ctx, r.TopicID, r.Partition, r.RecordOffset); err != nil {
 				return fmt.Errorf("mark dead letter %s: %w", d.Subject(), err)
@@ -113,5 +116,5 @@ func (s *Store) PublishDeadLetters(ctx context.Context, limit int, publish func(
 		}
 		return nil
 	})
-	return published, err
+	return published, errors.Join(err, failed)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -185,8 +186,20 @@ func provider(cfg Config) (*goose.Provider, func(), error) {
 // PostgreSQL calls a fault of the data (classes 22 and 23) does not.
 func Transient(err error) bool {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && len(pg.Code) == 5 {
-		return pg.Code[:2] != "22" && pg.Code[:2] != "23"
+	if !errors.As(err, &pg) || len(pg.Code) != 5 {
+		return true
 	}
-	return true
+	if pg.Code == "23514" && pg.ConstraintName == "" {
+		return true // no table partition for the row: ours to make, the data is sound
+	}
+	return pg.Code[:2] != "22" && pg.Code[:2] != "23"
+}
+
+// Refusal says why PostgreSQL refused the data, without any of the data.
+func Refusal(err error) string {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return "unknown"
+	}
+	return strings.TrimSpace(fmt.Sprintf("SQLSTATE %s %s %s %s", pg.Code, pg.TableName, pg.ColumnName, pg.ConstraintName))
 }

@@ -8,6 +8,3 @@ RETURNING key;
 -- name: KnownProcessedEvents :many
 SELECT key, body_fingerprint FROM processed_events
 WHERE key BETWEEN @low AND @high AND key = ANY(@keys::uuid[]);
-
--- name: DeleteProcessedEvents :exec
-DELETE FROM processed_events WHERE key = ANY(@keys::uuid[]);

@@ -38,15 +38,6 @@ func (q *Queries) AddProcessedEvents(ctx context.Context, keys []pgtype.UUID, fi
 	return items, nil
 }
 
-const deleteProcessedEvents = `-- name: DeleteProcessedEvents :exec
-DELETE FROM processed_events WHERE key = ANY($1::uuid[])
-`
-
-func (q *Queries) DeleteProcessedEvents(ctx context.Context, keys []pgtype.UUID) error {
-	_, err := q.db.Exec(ctx, deleteProcessedEvents, keys)
-	return err
-}
-
 const knownProcessedEvents = `-- name: KnownProcessedEvents :many
 SELECT key, body_fingerprint FROM processed_events
 WHERE key BETWEEN $1 AND $2 AND key = ANY($3::uuid[])

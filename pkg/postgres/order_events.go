@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// SameReadings says of each fact whether its order's set holds its event under
+// the same reading. It makes nothing and locks nothing.
+func (tx Tx) SameReadings(ctx context.Context, facts []Fact) ([]bool, error) {
+	same := make([]bool, len(facts))
+	if len(facts) == 0 {
+		return same, nil
+	}
+	var sources, ids []string
+	payments := map[payment]link{}
+	for i := range facts {
+		sources = append(sources, facts[i].Source)
+		if facts[i].OrderID != "" {
+			ids = append(ids, facts[i].OrderID)
+		}
+	}
+	nos, err := tx.nameNos(ctx, sources...)
+	if err != nil {
+		return nil, err
+	}
+	orders := map[string]int64{}
+	if err := tx.findOrders(ctx, ids, orders); err != nil {
+		return nil, err
+	}
+	for i := range facts {
+		if facts[i].Payment != "" {
+			payments[payment{nos[facts[i].Source], facts[i].Payment}] = link{}
+		}
+	}
+	if err := tx.findPayments(ctx, slices.Collect(maps.Keys(payments)), payments); err != nil {
+		return nil, err
+	}
+	var orderNos []int64
+	hashes := make([]pgtype.UUID, len(facts))
+	for i := range facts {
+		f := &facts[i]
+		orderNos = append(orderNos, orders[f.OrderID], payments[payment{nos[f.Source], f.Payment}].orderNo)
+		hashes[i] = uuid(f.Hash)
+	}
+	rows, err := tx.q.FindReadings(ctx, orderNos, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("find readings: %w", err)
+	}
+	for _, r := range rows {
+		for i := range facts {
+			if facts[i].Hash == r.EventHash.Bytes && facts[i].ReadingHash == r.ReadingHash {
+				same[i] = true
+			}
+		}
+	}
+	return same, nil
+}

@@ -1,0 +1,349 @@
+package processor
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/pkg/order"
+	"sluice/pkg/postgres"
+)
+
+// txTimeout bounds one transaction when the database does not even say no. It
+// is below the group's rebalance timeout (60 s).
+const txTimeout = 45 * time.Second
+
+// settle brings records into the database, in one transaction if it takes them
+// all. If it refuses the data of some, halving finds them, and each becomes a dead
+// letter. Halves keep the order, so an applied offset never passes a record that
+// is not settled.
+func (w *worker) settle(ctx context.Context, records []*record) error {
+	err := w.transact(ctx, records)
+	switch fateOf(err) {
+	case done:
+		return nil
+	case isolate:
+		if len(records) == 1 {
+			records[0].die(deadRefused, postgres.Refusal(err))
+			return w.transact(ctx, records)
+		}
+		w.Log.Warn("the database refuses data, looking for the record", "worker", w.owner, "records", len(records), "error", postgres.Refusal(err))
+		half := len(records) / 2
+		if err := w.settle(ctx, records[:half]); err != nil {
+			return err
+		}
+		return w.settle(ctx, records[half:])
+	default:
+		return err
+	}
+}
+
+// transact is one transaction. ctx's end does not break it: it is whole or not
+// at all within txTimeout.
+func (w *worker) transact(ctx context.Context, records []*record) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txTimeout)
+	defer cancel()
+	began := time.Now()
+	var b *batch
+	err := errUnreadable
+	for errors.Is(err, errUnreadable) { // at most once for each event that is unreadable
+		err = w.Store.InTx(ctx, func(tx postgres.Tx) error {
+			b = &batch{worker: w, tx: tx, records: records, books: postgres.Books{}, now: w.Now()}
+			return b.apply(ctx)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	w.lookFirst = b.known > len(records)/2
+	w.metrics.batch(b, time.Since(began))
+	if b.changes > 0 {
+		if err := w.Store.WakeRelays(ctx); err != nil {
+			w.Log.Debug("relays will find out by themselves", "error", err)
+		}
+	}
+	if b.deadLetters > 0 {
+		w.publishDeadLetters(ctx)
+	}
+	return nil
+}
+
+// errUnreadable: a body turned out to be unreadable after its event was taken
+// over. The transaction starts over without it.
+var errUnreadable = errors.New("a body cannot be read")
+
+// batch is one transaction's work.
+type batch struct {
+	*worker
+	tx      postgres.Tx
+	records []*record
+	books   postgres.Books
+	now     time.Time
+
+	before      map[int32]int64 // applied offsets before this batch
+	known       int             // events that had been taken over before
+	changes     int
+	deadLetters int // newly kept
+}
+
+// apply is the transaction, step by step.
+func (b *batch) apply(ctx context.Context) error {
+	first, err := b.advance(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, repeated, err := b.dedupe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.applyFacts(ctx, fresh); err != nil {
+		return err
+	}
+	if err := b.compare(ctx, repeated); err != nil {
+		return err
+	}
+	if err := b.keepDeadLetters(ctx, first.TopicID); err != nil {
+		return err
+	}
+	if err := b.count(ctx, first.TopicID); err != nil {
+		return err
+	}
+	return b.tx.AddToBooks(ctx, first.TopicID, first.Partition, b.books)
+}
+
+// advance proves that the partitions are still ours.
+func (b *batch) advance(ctx context.Context) (first postgres.Claim, err error) {
+	lasts := map[int32]int64{}
+	for _, r := range b.records {
+		lasts[r.Partition] = r.Offset
+	}
+	var claims []postgres.Claim
+	var last []int64
+	b.mu.Lock()
+	for p, offset := range lasts {
+		claims, last = append(claims, b.claims[p]), append(last, offset)
+	}
+	b.mu.Unlock()
+	before, err := b.tx.Advance(ctx, claims, last)
+	if err != nil {
+		return postgres.Claim{}, err
+	}
+	b.before = make(map[int32]int64, len(claims))
+	for i, c := range claims {
+		b.before[c.Partition] = before[i]
+	}
+	return claims[0], nil
+}
+
+// replayed: the record lies below what was applied before.
+func (b *batch) replayed(r *record) bool { return r.Offset <= b.before[r.Partition] }
+
+// dedupe sorts out what was taken over before. repeated are those whose body
+// differs from the one that was.
+func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err error) {
+	var (
+		firsts    = make(map[[16]byte]*record, len(b.records))
+		seen      = make([]postgres.Seen, 0, len(b.records))
+		lookFirst = b.lookFirst
+	)
+	for _, r := range b.records {
+		r.fresh, r.verdict = false, order.Dead
+		if r.skip || r.dead != "" {
+			continue
+		}
+		lookFirst = lookFirst || b.replayed(r)
+		if first := firsts[r.key]; first != nil {
+			r.verdict = order.Duplicate
+			if first.seen.Fingerprint != r.seen.Fingerprint {
+				repeated = append(repeated, r)
+			}
+			continue
+		}
+		firsts[r.key] = r
+		r.fresh = true
+		if r.windowed {
+			seen = append(seen, r.seen)
+		}
+	}
+	known, err := b.tx.TakeProcessedEvents(ctx, seen, lookFirst)
+	if err != nil {
+		return nil, nil, err
+	}
+	b.known = len(known)
+	for _, r := range b.records {
+		if !r.fresh {
+			continue
+		}
+		fingerprint, was := known[r.key]
+		if !was || !r.windowed {
+			fresh = append(fresh, r)
+			continue
+		}
+		r.fresh, r.verdict = false, order.Duplicate
+		if fingerprint != r.seen.Fingerprint {
+			repeated = append(repeated, r)
+		}
+	}
+	return fresh, repeated, nil
+}
+
+// applyFacts reads the bodies of what is new and applies what they state.
+func (b *batch) applyFacts(ctx context.Context, fresh []*record) error {
+	facts, stated := make([]postgres.Fact, 0, len(fresh)), make([]*record, 0, len(fresh))
+	unreadable := map[[16]byte]bool{}
+	for _, r := range fresh {
+		if r.event.Mode != b.Mode {
+			r.verdict = order.NoChange // other_mode
+			continue
+		}
+		b.open(r)
+		switch {
+		case r.dead != "":
+			unreadable[r.key] = true
+		case !r.stated:
+			r.verdict = order.NoChange
+		default:
+			facts, stated = append(facts, r.fact), append(stated, r)
+		}
+	}
+	if len(unreadable) > 0 {
+		for _, r := range b.records { // its copies too, or each would start over again
+			if unreadable[r.key] {
+				b.open(r)
+			}
+		}
+		return errUnreadable
+	}
+	applied, err := b.tx.Apply(ctx, b.now, facts)
+	if err != nil {
+		return err
+	}
+	for i, r := range stated {
+		r.verdict = applied.Verdicts[i].Verdict
+		r.fresh = r.verdict != order.Duplicate
+		if r.fresh && ahead(r) {
+			if err := b.note(ctx, postgres.ReviewFutureTime, r, "is dated more than a day after its receipt, and counts as undated"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, i := range applied.OtherReadings {
+		if err := b.note(ctx, postgres.ReviewBodyChanged, stated[i], "came again and says something else; the first stands"); err != nil {
+			return err
+		}
+	}
+	for k, n := range applied.Moved {
+		b.books[k] += n
+	}
+	b.changes = applied.Changes
+	return nil
+}
+
+func (b *batch) open(r *record) {
+	ep, _ := b.Endpoints.Get(r.event.Endpoint)
+	r.open(ep)
+}
+
+// ahead: its time lies so far ahead of its receipt that it cannot be true.
+func ahead(r *record) bool { return r.event.Time.UnixMilli() > 0 && !r.event.Dated() }
+
+// compare looks at events that came again with another body. If they say the
+// same they are duplicates like any other; else the first stands and a person
+// is told.
+func (b *batch) compare(ctx context.Context, repeated []*record) error {
+	var facts []postgres.Fact
+	var stated []*record
+	for _, r := range repeated {
+		if r.event.Mode != b.Mode {
+			continue
+		}
+		switch b.open(r); {
+		case r.dead != "":
+			// The event is taken over; a body that cannot be read says nothing else.
+			r.dead, r.detail, r.read = "", "", false
+			if err := b.note(ctx, postgres.ReviewBodyChanged, r, "came again and cannot be read; the first stands"); err != nil {
+				return err
+			}
+		case r.stated:
+			facts, stated = append(facts, r.fact), append(stated, r)
+		}
+	}
+	same, err := b.tx.SameReadings(ctx, facts)
+	if err != nil {
+		return err
+	}
+	for i, r := range stated {
+		if !same[i] {
+			if err := b.note(ctx, postgres.ReviewBodyChanged, r, "came again and says something else; the first stands"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note asks a person about an event, once for each kind.
+func (b *batch) note(ctx context.Context, kind postgres.ReviewKind, r *record, what string) error {
+	hash := r.event.Hash()
+	_, err := b.tx.AddReviewItem(ctx, postgres.ReviewItem{
+		Kind: kind, Subject: hex.EncodeToString(hash[:]), Event: hash,
+		Detail: fmt.Sprintf("%s %s (body %016x at %s/%d/%d)", describe(&r.event), what,
+			uint64(r.seen.Fingerprint), r.Topic, r.Partition, r.Offset),
+	})
+	return err
+}
+
+// keepDeadLetters keeps the records that could not be taken over.
+func (b *batch) keepDeadLetters(ctx context.Context, topicID [16]byte) error {
+	for _, r := range b.records {
+		if r.dead == "" {
+			continue
+		}
+		added, err := b.tx.AddDeadLetter(ctx, b.deadLetter(topicID, r))
+		if err != nil {
+			return err
+		}
+		if added {
+			b.deadLetters++
+		}
+	}
+	return nil
+}
+
+func (b *batch) deadLetter(topicID [16]byte, r *record) postgres.DeadLetter {
+	return postgres.DeadLetter{
+		TopicID: topicID, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Endpoint: b.endpointOf(r),
+		Reason: r.dead, Detail: r.detail, Key: r.Key, Headers: r.Headers, Body: r.Value, AppendedAt: r.Timestamp,
+	}
+}
+
+func (b *batch) endpointOf(r *record) string {
+	return r.endpoint(func(name string) bool { _, ok := b.Endpoints.Get(name); return ok })
+}
+
+// count enters each record in the books once, the first time it is met. One that
+// was a dead letter and is not any more moves.
+func (b *batch) count(ctx context.Context, topicID [16]byte) error {
+	var revived []postgres.Place
+	for _, r := range b.records {
+		switch {
+		case r.skip:
+		case !b.replayed(r):
+			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+		case r.verdict != order.Dead && r.verdict != order.Duplicate:
+			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
+		}
+	}
+	settled, err := b.tx.SettleDeadLetters(ctx, topicID, revived, b.books)
+	if err != nil {
+		return err
+	}
+	for _, r := range b.records {
+		if settled[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
+			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+)
+
+// partitionsEvery is how often table partitions are looked after.
+const partitionsEvery = time.Hour
+
+// choreLimit bounds what one round takes of held events or dead letters.
+const choreLimit = 500
+
+// chores does what no batch does, until ctx ends: table partitions, held events
+// that are due, dead letters that are not yet in their topic.
+func (p *Processor) chores(ctx context.Context) {
+	tick := time.NewTicker(p.cfg.Chores)
+	defer tick.Stop()
+	partitions := p.Now()
+	for {
+		p.chore(ctx)
+		if p.Now().Sub(partitions) >= partitionsEvery {
+			if err := p.ensurePartitions(ctx); err != nil {
+				p.Log.Error("chore failed, trying again", "error", err)
+			} else {
+				partitions = p.Now()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// chore is one round.
+func (p *Processor) chore(ctx context.Context) {
+	for {
+		n := 0
+		err := p.Store.InTx(ctx, func(tx postgres.Tx) (err error) {
+			n, err = tx.ReviewDueHeldEvents(ctx, p.Now(), choreLimit)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			p.Log.Warn("chore failed, trying again", "error", err)
+		}
+		if n < choreLimit {
+			break
+		}
+	}
+	p.publishDeadLetters(ctx)
+}
+
+func (p *Processor) ensurePartitions(ctx context.Context) error {
+	w, err := p.Store.EnsurePartitions(ctx, p.Now())
+	if err == nil {
+		p.window.Store(&w)
+	}
+	return err
+}
+
+// deadLetterTimeout bounds a round of publishing, in which rows are locked: the
+// database ends transactions that are idle for 10 s.
+const deadLetterTimeout = 5 * time.Second
+
+// publishDeadLetters brings dead letters into their topic. What fails is tried
+// again with the next round.
+func (p *Processor) publishDeadLetters(ctx context.Context) {
+	for {
+		n, err := p.Store.PublishDeadLetters(ctx, choreLimit, func(d postgres.DeadLetter) error {
+			ctx, cancel := context.WithTimeout(ctx, deadLetterTimeout)
+			defer cancel()
+			r := p.deadLetterRecord(d)
+			err := p.publisher.Publish(ctx, []kafka.Record{r})
+			var refused *kafka.PublishError
+			if errors.As(err, &refused) && len(refused.Refused) > 0 {
+				// Too large with the reason on top: people find the body in the database.
+				r.Value = nil
+				r.Headers = append(r.Headers, event.Header{Name: "sluice_dead_body", Value: []byte("omitted")})
+				err = p.publisher.Publish(ctx, []kafka.Record{r})
+			}
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			p.Log.Warn("dead letters wait in the database", "error", err)
+		}
+		if n < choreLimit {
+			return
+		}
+	}
+}
+
+// deadLetterRecord is the record as it was, with the reason on top.
+func (p *Processor) deadLetterRecord(d postgres.DeadLetter) kafka.Record {
+	headers := append([]event.Header(nil), d.Headers...)
+	for _, h := range [...]struct{ name, value string }{
+		{"sluice_dead_reason", d.Reason}, {"sluice_dead_detail", d.Detail}, {"sluice_dead_topic", d.Topic},
+		{"sluice_dead_partition", strconv.Itoa(int(d.Partition))}, {"sluice_dead_offset", strconv.FormatInt(d.Offset, 10)},
+	} {
+		headers = append(headers, event.Header{Name: h.name, Value: []byte(h.value)})
+	}
+	return kafka.Record{Topic: p.Kafka.Topic(kafka.DeadLetters), Key: d.Key, Value: d.Body, Headers: headers}
+}

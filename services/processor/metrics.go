@@ -1,0 +1,65 @@
+package processor
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/pkg/order"
+)
+
+type metrics struct {
+	events   *prometheus.CounterVec
+	skipped  prometheus.Counter
+	size     prometheus.Histogram
+	duration prometheus.Histogram
+	retries  prometheus.Counter
+	dead     *prometheus.CounterVec
+	fenced   prometheus.Counter
+	gaps     *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_processor_events_total",
+			Help: "Records taken from the raw topic, by what became of them."}, []string{"verdict"}),
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_processor_tombstones_total",
+			Help: "Records without a value, skipped by rule."}),
+		size: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_processor_batch_records",
+			Help: "Records in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 4, 8)}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "sluice_processor_batch_seconds",
+			Help: "Time of one transaction that committed.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 14)}),
+		retries: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_processor_retries_total",
+			Help: "Transactions that failed and are tried again."}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_processor_dead_letters_total",
+			Help: "Records kept as dead letters, by reason."}, []string{"reason"}),
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{Name: "sluice_processor_fenced_total",
+			Help: "Batches given up because another consumer has the partition."}),
+		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_processor_offset_gaps_total",
+			Help: "Ranges of offsets that were missing, by reason."}, []string{"reason"}),
+	}
+	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps)
+	return m
+}
+
+// batch counts a committed transaction.
+func (m *metrics) batch(b *batch, took time.Duration) {
+	m.size.Observe(float64(len(b.records)))
+	m.duration.Observe(took.Seconds())
+	var verdicts [order.Duplicate + 1]int
+	for _, r := range b.records {
+		if r.skip {
+			m.skipped.Inc()
+			continue
+		}
+		verdicts[r.verdict]++
+		if r.dead != "" {
+			m.dead.WithLabelValues(r.dead).Inc()
+		}
+	}
+	for v, n := range verdicts {
+		if n > 0 {
+			m.events.WithLabelValues(order.Verdict(v).String()).Add(float64(n))
+		}
+	}
+}

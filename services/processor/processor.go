@@ -1,0 +1,124 @@
+// Package processor turns records of the raw topic into order statuses: a batch
+// from Kafka, one transaction in PostgreSQL, then the offsets.
+//
+// Its path: worker.go takes a batch and sees it through, record.go reads what a
+// record's headers say, batch.go is the transaction, reading.go reads the bodies
+// of what is new, fate.go decides what an error means. chores.go is the rest.
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
+	"sluice/pkg/event"
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+)
+
+// Config is the processor's part of the configuration.
+type Config struct {
+	// Workers is how many members of the consumer group run in this process; each
+	// has at most one transaction open.
+	Workers int `env:"SLUICE_PROCESSOR_WORKERS" envDefault:"2"`
+	// Batch is how many records one transaction takes at most.
+	Batch int `env:"SLUICE_PROCESSOR_BATCH" envDefault:"2000"`
+	// Chores is how often due held events are looked for.
+	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m"`
+}
+
+func (c Config) check() error {
+	var problems []error
+	if c.Workers < 1 || c.Workers > 64 {
+		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_WORKERS is %d; it must be 1 to 64", c.Workers))
+	}
+	if c.Batch < 1 || c.Batch > 20_000 {
+		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_BATCH is %d; it must be 1 to 20000", c.Batch))
+	}
+	if c.Chores <= 0 {
+		problems = append(problems, errors.New("SLUICE_PROCESSOR_CHORES must be positive"))
+	}
+	return errors.Join(problems...)
+}
+
+// Conns is how many database connections a processor needs: one a worker, and
+// two for claims, chores and wake-ups.
+func (c Config) Conns() int32 { return int32(c.Workers) + 2 }
+
+// Deps are what a processor works with.
+type Deps struct {
+	Kafka     kafka.Config
+	Store     *postgres.Store
+	Endpoints endpoint.Set
+	// Mode is the deployment's: events of the other one change nothing.
+	Mode event.Mode
+	Log  *slog.Logger
+	Reg  prometheus.Registerer
+	Now  func() time.Time
+}
+
+// Processor is the role. Several, in one process or many, share the raw topic's
+// partitions.
+type Processor struct {
+	cfg Config
+	Deps
+	metrics   metrics
+	publisher *kafka.Publisher
+	window    atomic.Pointer[postgres.Window]
+	workers   []*worker
+}
+
+// New waits for the database and Kafka, and makes the table partitions that are
+// needed first.
+func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	p := &Processor{cfg: cfg, Deps: deps, metrics: newMetrics(deps.Reg)}
+	if err := daemon.Wait(ctx, p.Log, "the database", p.ensurePartitions); err != nil {
+		return nil, err
+	}
+	err := daemon.Wait(ctx, p.Log, "Kafka", func(ctx context.Context) (err error) {
+		p.publisher, err = kafka.NewPublisher(ctx, p.Kafka, p.Log)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for n := range cfg.Workers {
+		p.workers = append(p.workers, newWorker(p, n))
+	}
+	return p, nil
+}
+
+// Run works until ctx is cancelled; then every worker finishes or rolls back its
+// transaction, commits its offsets and leaves the group. It returns nil.
+func (p *Processor) Run(ctx context.Context) error {
+	defer p.publisher.Close()
+	var running sync.WaitGroup
+	for _, w := range p.workers {
+		running.Go(func() { w.run(ctx) })
+	}
+	running.Go(func() { p.chores(ctx) })
+	running.Wait()
+	return nil
+}
+
+// Ready is nil while every worker can do its work.
+func (p *Processor) Ready() error {
+	var problems []error
+	for _, w := range p.workers {
+		if err := w.problem.Load(); err != nil {
+			problems = append(problems, *err)
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,94 @@
+package processor
+
+import (
+	"errors"
+
+	"sluice/pkg/event"
+	"sluice/pkg/kafka"
+	"sluice/pkg/order"
+	"sluice/pkg/postgres"
+)
+
+// Why a record is a dead letter: a bounded set, in the database and as a label.
+const (
+	deadHeaders   = "headers"   // they do not describe an event
+	deadEndpoint  = "endpoint"  // this deployment does not know it
+	deadBody      = "body"      // its provider's rules cannot read it
+	deadUntrusted = "untrusted" // a hint, and nobody to ask
+	deadNoOrder   = "no_order"  // states a fact, and names neither order nor payment
+	deadRefused   = "refused"   // PostgreSQL refuses its data
+	unknownName   = "(unknown)" // the endpoint of a record that does not say
+	maxDetail     = 500         // bytes of a dead letter's detail
+)
+
+// record is one record on its way through a batch.
+type record struct {
+	*kafka.Record
+	event event.Event
+	key   [16]byte
+	seen  postgres.Seen
+	// skip: a tombstone. It is no event, and counts nowhere.
+	skip bool
+	// windowed: processed_events has a place for it.
+	windowed bool
+	// dead and detail say why it cannot be taken over; dead is empty if it can.
+	dead, detail string
+	// read: fact and stated are what the body says; stated is false if that is
+	// nothing about an order.
+	read, stated bool
+	fact         postgres.Fact
+
+	verdict order.Verdict
+	fresh   bool
+}
+
+// parse reads the headers of a batch. Bodies stay closed: most duplicates are
+// known by their headers.
+func (w *worker) parse(b kafka.Batch) []*record {
+	window := *w.window.Load()
+	records := make([]*record, len(b.Records))
+	all := make([]record, len(b.Records))
+	for i := range b.Records {
+		r := &all[i]
+		r.Record = &b.Records[i]
+		records[i] = r
+		e, err := event.Parse(r.Key, r.Value, r.Headers)
+		r.event = e
+		switch {
+		case errors.Is(err, event.ErrTombstone):
+			r.skip = true
+			continue
+		case err != nil:
+			r.die(deadHeaders, err.Error())
+			continue
+		case e.Type == event.Unreadable:
+			r.die(deadBody, "its provider's rules cannot read the body")
+			continue
+		case e.Trust == event.Hint:
+			r.die(deadUntrusted, "its decisive fields are not signed, and no look-up is configured")
+			continue
+		}
+		r.key = e.Key()
+		r.seen = postgres.Seen{Key: r.key, Fingerprint: postgres.Fingerprint(e.Fingerprint())}
+		r.windowed = [6]byte(r.key[:6]) == [6]byte{} || window.Contains(e.Time)
+		if _, ok := w.Endpoints.Get(e.Endpoint); !ok {
+			r.die(deadEndpoint, "endpoint "+e.Endpoint+" is not configured")
+		}
+	}
+	return records
+}
+
+func (r *record) die(reason, detail string) {
+	if len(detail) > maxDetail {
+		detail = detail[:maxDetail]
+	}
+	r.dead, r.detail = reason, detail
+}
+
+// endpoint is where the books count it.
+func (r *record) endpoint(known func(string) bool) string {
+	if e := r.event.Endpoint; e != "" && known(e) {
+		return e
+	}
+	return unknownName
+}

@@ -1,0 +1,152 @@
+package processor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+)
+
+// worker is one member of the consumer group.
+type worker struct {
+	*Processor
+	owner string
+	// problem is why the worker cannot work just now; nil if it can.
+	problem atomic.Pointer[error]
+	// lookFirst: most of the last batch was known already.
+	lookFirst bool
+
+	mu     sync.Mutex
+	claims map[int32]postgres.Claim
+}
+
+func newWorker(p *Processor, n int) *worker {
+	host, _ := os.Hostname() // only a name for people; rand.Text makes it unique
+	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{}}
+	joining := errors.New("has not joined the consumer group yet")
+	w.problem.Store(&joining)
+	return w
+}
+
+// run keeps the worker a member of the group until ctx ends.
+func (w *worker) run(ctx context.Context) {
+	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
+		began := w.Now()
+		err := w.membership(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		w.problem.Store(&err)
+		w.Log.Error("left the consumer group, joining again", "worker", w.owner, "error", err)
+		if w.Now().Sub(began) > time.Minute {
+			wait = 100 * time.Millisecond
+		}
+		sleep(ctx, wait)
+	}
+}
+
+// membership joins the group and works until ctx ends or it must leave.
+func (w *worker) membership(ctx context.Context) error {
+	c, err := kafka.NewConsumer(ctx, w.Kafka, w.Log, kafka.ConsumerOptions{Claim: w.claim, Gap: w.gap})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	w.problem.Store(nil)
+	for {
+		b, err := c.Poll(ctx, w.cfg.Batch)
+		if err != nil {
+			return err
+		}
+		if err := w.seeThrough(ctx, c, b); err != nil {
+			return err
+		}
+	}
+}
+
+// errWanted: the group waits for this member while the database is away. Leaving
+// lets the others go on; what was polled is read again by whoever gets it.
+var errWanted = errors.New("the consumer group waits and the database does not answer")
+
+// seeThrough repeats a batch until the database has it, and only then commits its
+// offsets. Nothing ends it but success, ctx, and the loss of the partitions.
+func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batch) error {
+	records := w.parse(b)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := w.settle(ctx, records)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, postgres.ErrFenced) {
+			w.metrics.fenced.Inc()
+			return err
+		}
+		w.problem.Store(&err)
+		w.metrics.retries.Inc()
+		w.Log.Warn("batch failed, trying again", "worker", w.owner, "records", len(records), "wait", wait, "error", err)
+		sleep(ctx, wait)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if c.Wanted() {
+			return fmt.Errorf("%w: %w", errWanted, err)
+		}
+	}
+	w.problem.Store(nil)
+	// Offsets behind the database are only work done twice, so an error here is
+	// not the batch's.
+	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := c.Commit(committing, b); err != nil {
+		w.Log.Warn("the batch is in the database, its offsets are not in Kafka", "worker", w.owner, "error", err)
+	}
+	c.Allow()
+	return nil
+}
+
+// claim is called by the consumer for each partition it gets.
+func (w *worker) claim(ctx context.Context, a kafka.Assignment) (applied int64, err error) {
+	c, applied, err := w.Store.ClaimPartition(ctx, a.TopicID, a.Topic, a.Partition, w.owner)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.claims[a.Partition] = c
+	w.Log.Info("partition assigned", "worker", w.owner, "partition", a.Partition, "epoch", c.Epoch, "applied_offset", applied)
+	return applied, nil
+}
+
+// gap leaves a note for a person; the counter is there even if the database is not.
+func (w *worker) gap(ctx context.Context, g kafka.Gap) {
+	w.metrics.gaps.WithLabelValues(g.Reason).Inc()
+	item := postgres.ReviewItem{
+		Kind:    postgres.ReviewOffsetGap,
+		Subject: fmt.Sprintf("%s/%d/%d-%d", g.Topic, g.Partition, g.From, g.To),
+		Detail:  fmt.Sprintf("offsets %d to %d of %s, partition %d: %s", g.From, g.To, g.Topic, g.Partition, g.Reason),
+	}
+	err := w.Store.InTx(ctx, func(tx postgres.Tx) error {
+		_, err := tx.AddReviewItem(ctx, item)
+		return err
+	})
+	if err != nil {
+		w.Log.Error("no review item for missing offsets", "subject", item.Subject, "error", err)
+	}
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
