@@ -50,7 +50,7 @@ var RecordHeaders = [nHeaders]HeaderSpec{
 	hSpecVersion: {"ce_specversion", true, 3, "CloudEvents version: 1.0"},
 	hID:          {"ce_id", true, 1 << 10, "the provider's event id or a derived one; equals the key"},
 	hSource:      {"ce_source", true, 255, "the sending account, set per endpoint"},
-	hType:        {"ce_type", true, 16 << 10, "the provider's event type, or unreadable"},
+	hType:        {"ce_type", true, 1 << 10, "the provider's event type, or unreadable"},
 	hTime:        {"ce_time", false, 40, "when it happened by the provider's clock, RFC 3339"},
 	hContentType: {"content-type", false, 255, "the body's media type, as received"},
 	hTraceparent: {"traceparent", false, 255, "W3C trace context"},

@@ -1,0 +1,179 @@
+// Package ingress receives webhooks: it verifies each over its raw bytes, writes
+// it to the raw topic and answers 2xx only after all in-sync replicas have it. It
+// knows no database.
+package ingress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
+	"sluice/pkg/kafka"
+)
+
+// Config is the role's own configuration.
+type Config struct {
+	// Address is where webhooks come in; put TLS in front of it.
+	Address string `env:"SLUICE_INGRESS_ADDRESS" envDefault:":8080"`
+	// Deadline bounds the wait for the brokers; then the answer is 503. It must
+	// stay below what the providers wait (the strictest wait 5 s in all).
+	Deadline time.Duration `env:"SLUICE_INGRESS_DEADLINE" envDefault:"4s"`
+	// HeaderTimeout and BodyTimeout bound how slowly a request may come in: its
+	// headers, and all of it.
+	HeaderTimeout time.Duration `env:"SLUICE_INGRESS_HEADER_TIMEOUT" envDefault:"5s"`
+	BodyTimeout   time.Duration `env:"SLUICE_INGRESS_BODY_TIMEOUT" envDefault:"10s"`
+	// IdleTimeout closes connections that carry no request.
+	IdleTimeout time.Duration `env:"SLUICE_INGRESS_IDLE_TIMEOUT" envDefault:"75s"`
+	// Requests is how many are worked on at a time, and BodyBytes what the large
+	// ones among them may hold together; beyond either the answer is 503.
+	Requests  int64 `env:"SLUICE_INGRESS_REQUESTS" envDefault:"2048"`
+	BodyBytes int64 `env:"SLUICE_INGRESS_BODY_BYTES" envDefault:"33554432"`
+	// Unready is how long the role says that it stops before it stops to accept,
+	// so that a load balancer can look away.
+	Unready time.Duration `env:"SLUICE_INGRESS_UNREADY" envDefault:"1s"`
+	// Drain bounds the rest of the stop: handlers, then the producer.
+	Drain time.Duration `env:"SLUICE_INGRESS_DRAIN" envDefault:"20s"`
+}
+
+// check names every problem at once.
+func (c Config) check(endpoints endpoint.Set) error {
+	var problems []error
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_ADDRESS must be host:port or :port: %w", err))
+	}
+	for name, d := range map[string]time.Duration{"DEADLINE": c.Deadline, "HEADER_TIMEOUT": c.HeaderTimeout, "BODY_TIMEOUT": c.BodyTimeout,
+		"IDLE_TIMEOUT": c.IdleTimeout, "DRAIN": c.Drain} {
+		if d <= 0 {
+			problems = append(problems, fmt.Errorf("SLUICE_INGRESS_%s is %v; it must be positive", name, d))
+		}
+	}
+	if c.Unready < 0 {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_UNREADY is %v; it must not be negative", c.Unready))
+	}
+	if c.Requests < 1 {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_REQUESTS is %d; it must be at least 1", c.Requests))
+	}
+	if c.BodyBytes < kafka.MaxBody {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_BODY_BYTES is %d; it must hold one body (%d)", c.BodyBytes, kafka.MaxBody))
+	}
+	if len(endpoints.All()) == 0 {
+		problems = append(problems, errors.New("no endpoint is configured"))
+	}
+	for _, e := range endpoints.All() {
+		problems = append(problems, checkEndpoint(e))
+	}
+	return errors.Join(problems...)
+}
+
+// producer is what ingress needs of Kafka (*kafka.Producer).
+type producer interface {
+	// Produce returns nil once all in-sync replicas have the record, else
+	// kafka.ErrTooLarge or a *kafka.Unavailable.
+	Produce(ctx context.Context, r kafka.Record) error
+	Ready() error
+	Buffered() (records, bytes int64)
+	Close(ctx context.Context) error
+}
+
+// Ingress is the role. Make one with New, then Run it once.
+type Ingress struct {
+	cfg       Config
+	log       *slog.Logger
+	now       func() time.Time
+	routes    map[string]*route
+	producer  producer
+	metrics   *metrics
+	deadlines *deadlines
+	inFlight  atomic.Int64
+	bodies    budget
+	listener  net.Listener
+	stopping  atomic.Bool
+}
+
+// New checks the whole configuration, waits for Kafka and its raw topic, and
+// opens the address. It does not start without an endpoint.
+func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoint.Set, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
+	if err := cfg.check(endpoints); err != nil {
+		return nil, err
+	}
+	topic := brokers.Topic(kafka.Raw)
+	var p *kafka.Producer
+	if err := daemon.Wait(ctx, log, "Kafka and its topic "+topic, func(ctx context.Context) (err error) {
+		p, err = kafka.NewProducer(ctx, brokers, topic, log, reg)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	in := build(cfg, endpoints, p, time.Now, log, reg)
+	var err error
+	if in.listener, err = net.Listen("tcp", cfg.Address); err != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = p.Close(closing)
+		return nil, fmt.Errorf("listen on SLUICE_INGRESS_ADDRESS: %w", err)
+	}
+	return in, nil
+}
+
+func build(cfg Config, endpoints endpoint.Set, p producer, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *Ingress {
+	in := &Ingress{cfg: cfg, log: log, now: now, routes: routes(endpoints), producer: p,
+		deadlines: &deadlines{d: cfg.Deadline}, bodies: budget{limit: cfg.BodyBytes}}
+	in.metrics = newMetrics(reg, in)
+	return in
+}
+
+// Addr is where webhooks come in.
+func (in *Ingress) Addr() net.Addr { return in.listener.Addr() }
+
+// Ready is nil while webhooks are taken.
+func (in *Ingress) Ready() error {
+	if in.stopping.Load() {
+		return errors.New("stopping")
+	}
+	return in.producer.Ready()
+}
+
+// Run serves until ctx is cancelled and then drains, in this order: not ready,
+// accept nothing new, finish the handlers, flush the producer. Every 2xx it ever
+// gave is in the raw topic, whatever it returns.
+func (in *Ingress) Run(ctx context.Context) error {
+	srv := in.server()
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(in.listener) }()
+	in.log.Info("webhooks are received", "address", in.Addr().String(), "endpoints", len(in.routes))
+
+	var serving error
+	select {
+	case serving = <-failed:
+	case <-ctx.Done():
+	}
+	in.stopping.Store(true)
+	in.log.Info("not ready any more; still accepting", "for", in.cfg.Unready.String())
+	if serving == nil && in.cfg.Unready > 0 {
+		time.Sleep(in.cfg.Unready)
+	}
+	return errors.Join(serving, in.drain(context.WithoutCancel(ctx), srv))
+}
+
+func (in *Ingress) drain(ctx context.Context, srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Drain)
+	defer cancel()
+	in.log.Info("accepting no more; finishing requests", "requests", in.inFlight.Load())
+	err := srv.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("finish %d requests: %w", in.inFlight.Load(), err)
+		_ = srv.Close()
+	}
+	records, _ := in.producer.Buffered()
+	in.log.Info("flushing the producer", "records", records)
+	return errors.Join(err, in.producer.Close(ctx))
+}

@@ -1,0 +1,92 @@
+package ingress
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sluice/pkg/endpoint"
+	"sluice/pkg/event"
+)
+
+// route is one endpoint, with what would else be made anew for each request.
+type route struct {
+	endpoint.Endpoint
+	signatureHeaders []signatureHeader
+}
+
+type signatureHeader struct {
+	canonical string // as net/http keeps it
+	name      string // as the record keeps it
+}
+
+func routes(endpoints endpoint.Set) map[string]*route {
+	all := make(map[string]*route, len(endpoints.All()))
+	for _, e := range endpoints.All() {
+		all[e.Name] = newRoute(e)
+	}
+	return all
+}
+
+func newRoute(e endpoint.Endpoint) *route {
+	rt := &route{Endpoint: e}
+	for _, name := range e.Provider.SignatureHeaders() {
+		rt.signatureHeaders = append(rt.signatureHeaders, signatureHeader{textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)})
+	}
+	return rt
+}
+
+// maxSignatureValues is how many signature header values one request may have.
+const maxSignatureValues = 16
+
+// signature takes the headers that are needed to verify the body again; false if
+// they are more or longer than any scheme sends.
+func (rt *route) signature(h http.Header) ([]event.Header, bool) {
+	out := make([]event.Header, 0, len(rt.signatureHeaders))
+	for _, s := range rt.signatureHeaders {
+		for _, v := range h[s.canonical] {
+			if len(v) > event.MaxSignature || len(out) == maxSignatureValues {
+				return nil, false
+			}
+			out = append(out, event.Header{Name: s.name, Value: []byte(v)})
+		}
+	}
+	return out, true
+}
+
+// checkEndpoint says whether an endpoint's own names fit into record headers, so
+// that no webhook can fail on them.
+func checkEndpoint(e endpoint.Endpoint) error {
+	names := []string{""}
+	for _, s := range e.Secrets {
+		names = append(names, s.Name)
+	}
+	for _, name := range names {
+		_, err := event.Event{Source: e.Source, ID: "x", Type: "x", Mode: e.Mode, Provider: e.Provider.Name(), Endpoint: e.Name,
+			Trust: event.Signed, SecretName: name, ReceivedAt: time.Unix(1, 0)}.Headers()
+		if err != nil {
+			return fmt.Errorf("endpoint %s does not fit into records: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// storable is an unsigned request header as a record keeps it: dropped if it is
+// longer or stranger than it has reason to be.
+func storable(v string) string {
+	if len(v) > 255 || !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
+		return ""
+	}
+	return v
+}
+
+// statable is a provider's time, or none where no record can state it.
+func statable(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 1 || year > 9999 {
+		return time.Time{}
+	}
+	return t
+}

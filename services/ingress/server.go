@@ -1,0 +1,96 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// maxHeader is the largest request head, in bytes; net/http adds 4 KiB of grace
+// to what it is told and answers 431 itself.
+const maxHeader = 64 << 10
+
+// server is the public HTTP server.
+func (in *Ingress) server() *http.Server {
+	return &http.Server{
+		Handler:           in.handler(),
+		ReadHeaderTimeout: in.cfg.HeaderTimeout,
+		ReadTimeout:       in.cfg.BodyTimeout,
+		WriteTimeout:      in.cfg.BodyTimeout + in.cfg.Deadline + 5*time.Second,
+		IdleTimeout:       in.cfg.IdleTimeout,
+		MaxHeaderBytes:    maxHeader - 4<<10,
+		ErrorLog:          slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// handler routes: one path, with and without a slash at its end, and never a
+// redirect, which a provider would not follow.
+func (in *Ingress) handler() http.Handler {
+	e := echo.New()
+	e.HTTPErrorHandler = in.unrouted
+	e.Use(in.recover)
+	e.POST("/webhooks/:endpoint", in.webhook)
+	e.POST("/webhooks/:endpoint/", in.webhook)
+	return e
+}
+
+// webhook answers one request with what receive decided.
+func (in *Ingress) webhook(c echo.Context) error {
+	begin := in.now()
+	name := c.Param("endpoint")
+	a := in.receive(c.Request(), name)
+	if in.routes[name] == nil {
+		name = unknownEndpoint
+	}
+	in.metrics.count(name, a, in.now().Sub(begin))
+	return respond(c, a)
+}
+
+// respond writes an answer: a status without a body. The connection ends where
+// the rest of the request was not read.
+func respond(c echo.Context, a answer) error {
+	h := c.Response().Header()
+	if a.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(a.retryAfter.Seconds())))
+	}
+	if a.hangUp {
+		h.Set("Connection", "close")
+	}
+	return c.NoContent(a.status)
+}
+
+// unrouted answers what no route takes.
+func (in *Ingress) unrouted(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	a := answer{status: http.StatusInternalServerError, outcome: failed, reason: "internal", hangUp: true}
+	if he := new(echo.HTTPError); errors.As(err, &he) && he.Code < 500 {
+		a = answer{status: he.Code, outcome: refused, reason: "not_found", hangUp: true}
+		if he.Code == http.StatusMethodNotAllowed {
+			a.reason = "method"
+		}
+	}
+	in.metrics.count(unknownEndpoint, a, 0)
+	_ = respond(c, a)
+}
+
+// recover keeps a panic from ending the process and says where it was. The
+// panic's value stays out of the log: it may hold a part of a request.
+func (in *Ingress) recover(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				in.log.Error("a request handler panicked", "kind", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+				err = echo.ErrInternalServerError
+			}
+		}()
+		return next(c)
+	}
+}
