@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,9 +36,9 @@ func (s *Store) ClaimRelayShards(ctx context.Context, owner string, ttl time.Dur
 	err := s.InTx(ctx, func(tx Tx) error {
 		var live int
 		if err := tx.tx.QueryRow(ctx, `
-			INSERT INTO relay_instances AS i (owner, seen_at) VALUES ($1, clock_timestamp())
-			ON CONFLICT (owner) DO UPDATE SET seen_at = clock_timestamp()
-			RETURNING (SELECT count(*) FROM relay_instances o WHERE o.owner <> $1 AND o.seen_at > clock_timestamp() - $2::interval)`,
+			INSERT INTO relay_instances (owner, alive_until) VALUES ($1, clock_timestamp() + $2::interval)
+			ON CONFLICT (owner) DO UPDATE SET alive_until = excluded.alive_until
+			RETURNING (SELECT count(*) FROM relay_instances o WHERE o.owner <> $1 AND o.alive_until > clock_timestamp())`,
 			owner, ttl).Scan(&live); err != nil {
 			return err
 		}
@@ -65,6 +66,7 @@ func (s *Store) ClaimRelayShards(ctx context.Context, owner string, ttl time.Dur
 	if err != nil {
 		return RelayLease{}, fmt.Errorf("claim relay shards: %w", err)
 	}
+	slices.SortFunc(lease.Shards, func(a, b RelayShard) int { return int(a.Shard - b.Shard) })
 	return lease, nil
 }
 
@@ -114,7 +116,7 @@ func (s *Store) RetireRelay(ctx context.Context, owner string) error {
 	return s.InTx(ctx, func(tx Tx) error {
 		// Also those of relays that died long ago.
 		if _, err := tx.tx.Exec(ctx, `
-			DELETE FROM relay_instances WHERE owner = $1 OR seen_at < clock_timestamp() - interval '1 hour'`, owner); err != nil {
+			DELETE FROM relay_instances WHERE owner = $1 OR alive_until < clock_timestamp() - interval '1 hour'`, owner); err != nil {
 			return fmt.Errorf("retire relay: %w", err)
 		}
 		_, err := tx.tx.Exec(ctx, `UPDATE relay_shards SET owner = NULL, lease_until = '-infinity' WHERE owner = $1`, owner)
@@ -123,4 +125,16 @@ func (s *Store) RetireRelay(ctx context.Context, owner string) error {
 		}
 		return nil
 	})
+}
+
+// PutAside makes a review item of a transition whose message Kafka will never
+// take; once for each, however often it is called.
+func (s *Store) PutAside(ctx context.Context, t Transition, reason string) error {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO review_items (kind, subject, order_no, detail) VALUES ('message_refused', $1, $2, $3)
+		ON CONFLICT (kind, subject) DO NOTHING`, fmt.Sprintf("%s/%d", t.OrderID, t.Version), t.OrderNo, reason)
+	if err != nil {
+		return fmt.Errorf("put message of order transition %d aside: %w", t.ID, err)
+	}
+	return nil
 }
