@@ -194,6 +194,7 @@ func TestWhatMustNotStartIsRefusedWithWhatToDo(t *testing.T) {
 		"placeholder unknown":      {declared(sig+`, signed: "{body}{nonce}"`, read), "{nonce}"},
 		"no id":                    {declared(sig, "type: type"), "reading.id"},
 		"kind unknown":             {declared(sig, read+", order: o, facts: [{type: t, kind: payed}]"), "payed"},
+		"kind missing":             {declared(sig, read+", order: o, facts: [{type: t}]"), "no provider states"},
 		"kind of Sluice's own":     {declared(sig, read+", order: o, facts: [{type: t, kind: registered}]"), "no provider states"},
 		"fact without an amount":   {declared(sig, read+", order: o, facts: [{type: t, kind: paid}]"), "no path of an amount"},
 		"fact of nothing":          {declared(sig, read+", facts: [{type: t, kind: failed}]"), "belong to nothing"},

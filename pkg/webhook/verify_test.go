@@ -220,10 +220,18 @@ func TestAHeaderThatComesTwiceIsRefused(t *testing.T) {
 func TestASecondTimeInTheSignatureHeaderIsRefused(t *testing.T) {
 	body := []byte("{}")
 	v1 := ",v1=" + stripeDigest("whsec_new1", "1767225605", body)
-	for _, header := range []string{"t=1767225605,t=1767225605" + v1, "t=1,t=1767225605" + v1, "t=1767225605" + v1 + ",t=1"} {
-		req := Request{Header: headersOf("Stripe-Signature", header), Body: body}
-		if v := builtinOf(t, "stripe").Verify(req, []Secret{secretOf(t, "whsec_new1")}, noon); v.Reason != ReasonMalformed {
-			t.Errorf("%s: %+v", header, v)
+	declared := acme(t, func(d *Declaration) {
+		d.Signature = Signature{Header: "Stripe-Signature", Part: "v1", Algorithm: "sha256", Encoding: "hex", Signed: "{timestamp}.{body}", Timestamp: Timestamp{Part: "t"}}
+	})
+	for _, p := range []Provider{builtinOf(t, "stripe"), declared} {
+		for header, want := range map[string]Reason{
+			"t=1767225605" + v1:              ReasonNone,
+			"t=1767225605,t=1767225605" + v1: ReasonMalformed, "t=1,t=1767225605" + v1: ReasonMalformed, "t=1767225605" + v1 + ",t=1": ReasonMalformed,
+		} {
+			req := Request{Header: headersOf("Stripe-Signature", header), Body: body}
+			if v := p.Verify(req, []Secret{secretOf(t, "whsec_new1")}, noon); v.Reason != want {
+				t.Errorf("%s %s: %+v", p.Name(), header, v)
+			}
 		}
 	}
 }
@@ -280,7 +288,7 @@ func TestSvixReadsTheIDThatItVerified(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pairs := []string{"svix-id", "evt_forged"}
+	pairs := []string{"svix-id", "evt_forged", "svix-timestamp", "1767225605"}
 	for k, v := range h {
 		pairs = append(pairs, k, v)
 	}
