@@ -211,16 +211,34 @@ func TestADisputeStaysOpenUntilTheLastOneIsDecided(t *testing.T) {
 }
 
 func TestMoneyThatFitsNoInt64IsHeldAndNeverPanics(t *testing.T) {
-	const most = 1<<63 - 1
+	const most, least = 1<<63 - 1, -1 << 63
 	reg := &Registration{Hash: hash(1), Amount: most, Currency: "EUR"}
-	set := []Entry{{Kind: KindPaid, Payment: "pi", Amount: most, Currency: "EUR"}}
-	for i, amount := range []int64{most, most, 1, -1, -most - 1, most} {
-		object := string(rune('a' + i))
-		for _, k := range []Kind{KindRefund, KindRefundFailed, KindRefundTotal} {
-			set = append(set, Entry{Kind: k, Payment: "pi", Object: object, Amount: amount, Currency: "EUR"})
+	set := []Entry{
+		{Kind: KindPaid, Amount: most},
+		{Kind: KindRefund, Object: "a", Amount: most},
+		{Kind: KindRefundFailed, Object: "a", Amount: most},
+		{Kind: KindRefund, Object: "b", Amount: most},
+		{Kind: KindRefund, Object: "over", Amount: most},
+		{Kind: KindRefund, Object: "below", Amount: least},
+		{Kind: KindRefundTotal, Amount: least},
+		{Kind: KindRefundFailed, Object: "unknown", Amount: least},
+	}
+	for i := range set {
+		set[i].Payment, set[i].Currency = "pi", "EUR"
+	}
+	o := Fold(reg, dated(set))
+	checkOutcome(t, set, o)
+	for i, want := range []string{"applied", "applied", "applied", "applied", "over_refund", "over_refund", "over_refund", "awaiting_predecessor"} {
+		if o.reason(i) != want {
+			t.Errorf("fact %d is %s, not %s", i, o.reason(i), want)
 		}
 	}
-	checkOutcome(t, dated(set), Fold(reg, set))
+	// More bounced than an int64 holds: a total of it all covers none of it.
+	set = append(set[:4:4], Entry{Kind: KindRefundFailed, Object: "b", Payment: "pi", Currency: "EUR"},
+		Entry{Kind: KindRefundTotal, Payment: "pi", Amount: most, Currency: "EUR"})
+	if o = Fold(reg, dated(set)); o.State.Refunded != 0 {
+		t.Errorf("%+v", o.State)
+	}
 }
 
 func TestAnotherAmountIsACorrectionUntilItIsPaid(t *testing.T) {
@@ -322,4 +340,59 @@ func FuzzFold(f *testing.F) {
 			t.Fatalf("%+v backwards is %+v", want.State, got.State)
 		}
 	})
+}
+
+func TestWithinOneSecondTheCauseGoesFirstAndTheSecondDecidesElse(t *testing.T) {
+	paid := Entry{Kind: KindPaid, Time: 5500, Payment: "pi", Amount: 100}
+	refund := Entry{Kind: KindRefund, Time: 5900, Payment: "pi", Object: "re", Amount: 100}
+	for _, c := range []struct {
+		name  string
+		a, b  Entry
+		wants [2]string
+		ends  Status
+	}{
+		{"a failure of that second was before the payment", paid, Entry{Kind: KindFailed, Time: 5900, Payment: "pi"}, [2]string{"applied", "applied"}, Paid},
+		{"a failure of the next was after it", paid, Entry{Kind: KindFailed, Time: 6000, Payment: "pi"}, [2]string{"applied", "illegal_transition"}, Paid},
+		{"money goes before a cancellation of that second", paid, Entry{Kind: KindCancelled, Time: 5000}, [2]string{"applied", "illegal_transition"}, Paid},
+		{"a cancellation of the second before stands", paid, Entry{Kind: KindCancelled, Time: 4999}, [2]string{"illegal_transition", "applied"}, Cancelled},
+		{"an undated cancellation is the last", paid, Entry{Kind: KindCancelled}, [2]string{"applied", "illegal_transition"}, Paid},
+		{"a failure goes before a cancellation", Entry{Kind: KindFailed, Time: 5900}, Entry{Kind: KindCancelled, Time: 5000}, [2]string{"applied", "illegal_transition"}, Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := arrive(t, []Entry{c.a, c.b}, anyPath)
+			if o.reason(0) != c.wants[0] || o.reason(1) != c.wants[1] || o.State.Status != c.ends {
+				t.Errorf("%v, %v: %s, %s", o.State.Status, c.wants, o.reason(0), o.reason(1))
+			}
+		})
+	}
+	t.Run("a single refund goes before the total", func(t *testing.T) {
+		total := Entry{Kind: KindRefundTotal, Time: 5500, Payment: "pi", Amount: 100}
+		if o := arrive(t, []Entry{paid, refund, total}, anyPath); o.reason(1) != "applied" || o.reason(2) != "no_change" {
+			t.Errorf("%s, %s", o.reason(1), o.reason(2))
+		}
+	})
+}
+
+func TestARefundThatBouncedBeforeItWasHeardOfIsNoRefund(t *testing.T) {
+	o := arrive(t, []Entry{
+		{Kind: KindPaid, Time: 1000, Payment: "pi", Amount: 100},
+		{Kind: KindRefundTotal, Time: 2000, Payment: "pi", Amount: 70},
+		{Kind: KindRefundFailed, Time: 3000, Payment: "pi", Object: "re_1", Amount: 30},
+		{Kind: KindRefund, Time: 9000, Payment: "pi", Object: "re_1", Amount: 60},
+	}, anyPath)
+	if o.State.Refunded != 40 || o.reason(3) != "no_change" {
+		t.Errorf("%+v %v", o.State, o.Judgements)
+	}
+}
+
+func TestOnePaymentIDOfTwoSourcesIsTwoPayments(t *testing.T) {
+	set := dated([]Entry{
+		{Kind: KindPaid, Payment: "1001", Amount: 100, Currency: "EUR"},
+		{Kind: KindPaid, Payment: "1001", Amount: 100, Currency: "EUR"},
+		{Kind: KindRefund, Payment: "1001", Object: "re", Amount: 100, Currency: "EUR"},
+	})
+	set[1].Source, set[2].Source = "other", "other"
+	if o := Fold(registered, set); o.reason(1) != "second_payment" || o.reason(2) != "awaiting_payment" {
+		t.Errorf("%v", o.Judgements)
+	}
 }

@@ -14,9 +14,8 @@ type Change struct {
 // change's From is before.State, each further one's is the To before it, and the
 // last one's To is after.State.
 func Changes(before, after Outcome) []Change {
-	if before.State == after.State {
-		return nil
-	}
+	// The steps after the last one that leads to the published state: none if the
+	// state is the same.
 	at := len(after.Steps)
 	for at > 0 && after.Steps[at-1].To != before.State {
 		at--

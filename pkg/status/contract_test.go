@@ -205,3 +205,27 @@ func TestTheHTTPContractHasThePathsOfTheRoles(t *testing.T) {
 		}
 	}
 }
+
+// A comma in an unquoted text of {…} silently begins a new, empty key.
+func TestTheDocumentsHaveNoEmptyKeys(t *testing.T) {
+	for _, name := range []string{schemas.AsyncAPI, schemas.OpenAPI} {
+		var doc map[string]any
+		parse(t, name, &doc)
+		var look func(at string, v any)
+		look = func(at string, v any) {
+			switch v := v.(type) {
+			case nil:
+				t.Errorf("%s: %s is empty", name, at)
+			case map[string]any:
+				for k, v := range v {
+					look(at+"/"+k, v)
+				}
+			case []any:
+				for i, v := range v {
+					look(at+"/"+strconv.Itoa(i), v)
+				}
+			}
+		}
+		look("", doc)
+	}
+}
