@@ -41,26 +41,37 @@ type Deployment struct {
 	T        testing.TB
 	Kafka    kafka.Config // straight to the brokers
 	Database postgres.Config
-	Proxy    *proxy.Proxy // what the processes take for their broker
+	Proxy    *proxy.Proxy // what the processes take for their broker; nil: none is between
 	HTTP     *http.Client
 
+	brokers   string
 	endpoints string
 	client    *kgo.Client
 	db        *pgx.Conn
 }
 
-// New makes a deployment without processes. partitions, if positive, is the
-// number of raw partitions.
+// New makes a deployment without processes, with a proxy before its broker.
+// partitions, if positive, is the number of raw partitions.
 func New(t testing.TB, partitions int32) *Deployment {
 	t.Helper()
-	d := &Deployment{T: t, Kafka: testkit.Kafka(t, partitions), Database: testkit.Database(t),
-		HTTP: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
-	t.Cleanup(d.HTTP.CloseIdleConnections)
+	d := Direct(t, testkit.Kafka(t, partitions))
 	var err error
 	if d.Proxy, err = proxy.Start(d.Kafka.Brokers[0]); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Proxy.Close)
+	d.brokers = d.Proxy.Addr()
+	return d
+}
+
+// Direct makes a deployment whose processes speak to the brokers themselves, for
+// measuring. The topics of cfg exist.
+func Direct(t testing.TB, cfg kafka.Config) *Deployment {
+	t.Helper()
+	d := &Deployment{T: t, Kafka: cfg, Database: testkit.Database(t), brokers: strings.Join(cfg.Brokers, ","),
+		HTTP: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	t.Cleanup(d.HTTP.CloseIdleConnections)
+	var err error
 	d.endpoints = filepath.Join(t.TempDir(), "endpoints.yaml")
 	if err := os.WriteFile(d.endpoints, []byte(endpoints), 0o600); err != nil {
 		t.Fatal(err)
@@ -76,7 +87,7 @@ func New(t testing.TB, partitions int32) *Deployment {
 // Env is what every process of the deployment gets.
 func (d *Deployment) Env() []string {
 	return []string{
-		"KAFKA_BROKERS=" + d.Proxy.Addr(), "KAFKA_TOPIC_PREFIX=" + d.Kafka.TopicPrefix, "DATABASE_URL=" + d.Database.URL,
+		"KAFKA_BROKERS=" + d.brokers, "KAFKA_TOPIC_PREFIX=" + d.Kafka.TopicPrefix, "DATABASE_URL=" + d.Database.URL,
 		"SLUICE_ENDPOINTS=" + d.endpoints, "SLUICE_MODE=live", "STRIPE_SECRET=" + StripeSecret, "STANDARD_SECRET=" + StandardSecret,
 		"SLUICE_INGRESS_UNREADY=0s", "SLUICE_RELAY_LEASE_TTL=2s",
 	}
@@ -85,9 +96,15 @@ func (d *Deployment) Env() []string {
 // Begin starts a role without waiting until it is ready.
 func (d *Deployment) Begin(role string, env ...string) *Process {
 	d.T.Helper()
+	return d.BeginProgram(Program(d.T), role, env...)
+}
+
+// BeginProgram starts another program with what the role would get.
+func (d *Deployment) BeginProgram(path, role string, env ...string) *Process {
+	d.T.Helper()
 	address, admin := FreeAddress(d.T), FreeAddress(d.T)
 	env = slices.Concat(d.Env(), []string{"SLUICE_ADMIN_ADDRESS=" + admin, "SLUICE_" + strings.ToUpper(role) + "_ADDRESS=" + address}, env)
-	p := Start(d.T, env, role)
+	p := StartProgram(d.T, path, env, role)
 	p.Address, p.Admin = address, admin
 	return p
 }

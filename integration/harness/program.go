@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -70,7 +71,13 @@ type Process struct {
 // and ends it, hard if need be, when t ends. Its output is shown if t fails.
 func Start(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, name: args[0], cmd: exec.Command(Program(t), args...), output: &lockedBuffer{}, done: make(chan struct{})}
+	return StartProgram(t, Program(t), env, args...)
+}
+
+// StartProgram is Start for the program at path.
+func StartProgram(t testing.TB, path string, env []string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, name: args[0], cmd: exec.Command(path, args...), output: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -157,6 +164,22 @@ func (p *Process) Wait(limit time.Duration) int {
 
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// PeakMemory is the most memory it ever had in RAM, in bytes (VmHWM); 0 where
+// the system does not say.
+func (p *Process) PeakMemory() int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		return 0
+	}
+	var kib int64
+	for line := range strings.Lines(string(status)) {
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+			break
+		}
+	}
+	return kib << 10
+}
 
 // Output is all it wrote so far.
 func (p *Process) Output() string { return p.output.String() }

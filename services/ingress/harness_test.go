@@ -113,7 +113,7 @@ type running struct {
 	stop   func() error // cancels and waits for Run
 }
 
-func start(t testing.TB, cfg Config, p producer) *running {
+func start(t testing.TB, cfg Config, p Producer) *running {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	in := build(cfg, endpoints(t), p, time.Now, quiet, reg)
@@ -238,7 +238,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-func startLogged(t testing.TB, p producer, log io.Writer) *running {
+func startLogged(t testing.TB, p Producer, log io.Writer) *running {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	return serve(t, build(config(), endpoints(t), p, time.Now, testLog(log), reg), reg)

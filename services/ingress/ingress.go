@@ -74,8 +74,8 @@ func (c Config) check(endpoints endpoint.Set) error {
 	return errors.Join(problems...)
 }
 
-// producer is what ingress needs of Kafka (*kafka.Producer).
-type producer interface {
+// Producer is what ingress needs of Kafka (*kafka.Producer).
+type Producer interface {
 	// Produce returns nil once all in-sync replicas have the record, else
 	// kafka.ErrTooLarge or a *kafka.Unavailable.
 	Produce(ctx context.Context, r kafka.Record) error
@@ -90,7 +90,7 @@ type Ingress struct {
 	log       *slog.Logger
 	now       func() time.Time
 	routes    map[string]*route
-	producer  producer
+	producer  Producer
 	metrics   *metrics
 	deadlines *deadlines
 	inFlight  atomic.Int64
@@ -113,18 +113,30 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 	}); err != nil {
 		return nil, err
 	}
-	in := build(cfg, endpoints, p, time.Now, log, reg)
-	var err error
-	if in.listener, err = net.Listen("tcp", cfg.Address); err != nil {
+	in, err := NewWith(cfg, endpoints, p, log, reg)
+	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		_ = p.Close(closing)
+	}
+	return in, err
+}
+
+// NewWith is New with a producer that exists: the benchmarks measure ingress
+// without Kafka to say what Kafka costs. On an error the producer is still open.
+func NewWith(cfg Config, endpoints endpoint.Set, p Producer, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
+	if err := cfg.check(endpoints); err != nil {
+		return nil, err
+	}
+	in := build(cfg, endpoints, p, time.Now, log, reg)
+	var err error
+	if in.listener, err = net.Listen("tcp", cfg.Address); err != nil {
 		return nil, fmt.Errorf("listen on SLUICE_INGRESS_ADDRESS: %w", err)
 	}
 	return in, nil
 }
 
-func build(cfg Config, endpoints endpoint.Set, p producer, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *Ingress {
+func build(cfg Config, endpoints endpoint.Set, p Producer, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *Ingress {
 	in := &Ingress{cfg: cfg, log: log, now: now, routes: routes(endpoints), producer: p,
 		deadlines: &deadlines{d: cfg.Deadline}, bodies: budget{limit: cfg.BodyBytes}}
 	in.metrics = newMetrics(reg, in)
