@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"sluice/pkg/webhook/conformance"
 )
@@ -11,22 +15,33 @@ import (
 // VerifyCmd runs files of signature vectors and payload fixtures against the
 // built-in providers. The files' format is in pkg/webhook/testdata/README.md.
 type VerifyCmd struct {
-	Vectors  []string `placeholder:"FILE" sep:"none" help:"Signed requests, and what verification must say of each. May be repeated."`
-	Fixtures []string `placeholder:"FILE" sep:"none" help:"Bodies, and the reading that each must give. May be repeated."`
-	// Files take what a shell made of --vectors *.json.
-	Files []string `arg:"" optional:"" name:"file" help:"More files of either kind."`
+	Vectors  files `placeholder:"FILE..." help:"Signed requests, and what verification must say of each."`
+	Fixtures files `placeholder:"FILE..." help:"Bodies, and the reading that each must give."`
+}
+
+// files takes every argument up to the next flag, as a shell makes them of *.json.
+type files []string
+
+// Decode implements kong.MapperValue.
+func (f *files) Decode(ctx *kong.DecodeContext) error {
+	for !ctx.Scan.Peek().IsEOL() && !strings.HasPrefix(ctx.Scan.Peek().String(), "-") {
+		*f = append(*f, ctx.Scan.Pop().String())
+	}
+	if len(*f) == 0 {
+		return errors.New("name at least one file")
+	}
+	return nil
 }
 
 // Run prints a line for each failure and the counts in the last line. It fails if
 // anything failed, or if there was nothing to run.
 func (v *VerifyCmd) Run(c *console) error {
-	var files []string
-	files = append(append(append(files, v.Vectors...), v.Fixtures...), v.Files...)
-	if len(files) == 0 {
+	all := slices.Concat(v.Vectors, v.Fixtures)
+	if len(all) == 0 {
 		return errors.New("verify: give --vectors FILE or --fixtures FILE")
 	}
 	var passed, failed, skipped int
-	for _, path := range files {
+	for _, path := range all {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return fmt.Errorf("verify: %w", err)

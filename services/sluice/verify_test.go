@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +11,10 @@ import (
 
 const testdata = "../../pkg/webhook/testdata/"
 
-func verify(t *testing.T, v VerifyCmd) (lines []string, err error) {
+func verify(t *testing.T, args ...string) (lines []string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = v.Run(&console{&out, &out})
+	err = run(append([]string{"verify"}, args...), &out, io.Discard)
 	return strings.Split(strings.TrimSpace(out.String()), "\n"), err
 }
 
@@ -26,7 +27,7 @@ func TestVerifyCountsWhatPassedFailedAndWasSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := verify(t, VerifyCmd{Vectors: []string{file}})
+	lines, err := verify(t, "--vectors", file)
 	if err == nil {
 		t.Error("a failure is no error")
 	}
@@ -36,17 +37,24 @@ func TestVerifyCountsWhatPassedFailedAndWasSkipped(t *testing.T) {
 }
 
 func TestVerifyPassesTheShippedVectorsAndFixtures(t *testing.T) {
-	more, _ := filepath.Glob(testdata + "vectors/s*.json")
-	lines, err := verify(t, VerifyCmd{Vectors: []string{testdata + "vectors/github.json"}, Fixtures: []string{testdata + "fixtures/stripe.json"}, Files: more})
+	glob := func(pattern string) []string {
+		paths, _ := filepath.Glob(testdata + pattern)
+		if len(paths) == 0 {
+			t.Fatalf("no %s", pattern)
+		}
+		return paths
+	}
+	args := append(append(append([]string{"--vectors"}, glob("vectors/*.json")...), "--fixtures"), glob("fixtures/*.json")...)
+	lines, err := verify(t, args...)
 	if err != nil || len(lines) != 1 || !strings.HasSuffix(lines[0], " passed, 0 failed, 0 skipped") {
 		t.Errorf("%v\n%s", err, strings.Join(lines, "\n"))
 	}
 }
 
 func TestVerifyWithNothingToRunIsAnError(t *testing.T) {
-	for _, v := range []VerifyCmd{{}, {Vectors: []string{"no-such-file"}}, {Files: []string{"verify.go"}}} {
-		if _, err := verify(t, v); err == nil {
-			t.Errorf("%+v passed", v)
+	for _, args := range [][]string{nil, {"--vectors"}, {"--vectors", "--fixtures"}, {"--vectors", "no-such-file"}, {"--fixtures", "verify.go"}, {"stray"}} {
+		if lines, err := verify(t, args...); err == nil {
+			t.Errorf("%v passed: %v", args, lines)
 		}
 	}
 }

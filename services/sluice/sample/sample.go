@@ -142,24 +142,10 @@ func set(body object, paths webhook.Paths, v any) {
 }
 
 func money(l webhook.Layout, minor int64, currency string) any {
-	if l.AmountUnit != "decimal" {
-		return minor
+	if l.AmountUnit == "decimal" {
+		if text, err := order.FormatDecimal(minor, currency); err == nil {
+			return text
+		}
 	}
-	digits := exponent(currency)
-	text := fmt.Sprintf("%0*d", digits+1, minor)
-	if digits == 0 {
-		return text
-	}
-	return text[:len(text)-digits] + "." + text[len(text)-digits:]
-}
-
-// exponent is a currency's number of decimals (ISO 4217); samples need no more.
-func exponent(currency string) int {
-	switch currency {
-	case "JPY", "KRW", "VND", "CLP", "XOF", "XAF", "UGX", "PYG", "RWF", "ISK":
-		return 0
-	case "KWD", "BHD", "OMR", "JOD", "TND", "IQD", "LYD":
-		return 3
-	}
-	return 2
+	return minor
 }

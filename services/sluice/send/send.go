@@ -192,3 +192,19 @@ func Meaning(status int) string {
 	}
 	return fmt.Sprintf("unexpected: %s", http.StatusText(status))
 }
+
+// Patiently posts until it is answered anything but 503, signing anew each time,
+// as a provider's retries do.
+func (t Target) Patiently(ctx context.Context, w Webhook) Answer {
+	for {
+		a := t.Post(ctx, w, time.Now())
+		if a.Status != http.StatusServiceUnavailable {
+			return a
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return Answer{Err: ctx.Err()}
+		}
+	}
+}

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/event"
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+	"sluice/services/sluice/demo"
+	"sluice/services/sluice/dev"
+	"sluice/services/sluice/devdb"
+	"sluice/services/sluice/port"
+	"sluice/services/sluice/terminal"
+)
+
+type devCmd struct {
+	Demo     bool       `help:"Send a day of webhooks and tell each order's story."`
+	Exit     bool       `help:"End after the demo; success only if the books add up."`
+	DataDir  string     `help:"Where everything is kept, from run to run." default:".sluice" type:"path"`
+	Kafka    []string   `help:"Use these brokers instead of the development broker." placeholder:"HOST:PORT"`
+	Database string     `help:"Use this database instead of a PostgreSQL server of its own." placeholder:"URL"`
+	Listen   string     `help:"Where webhooks come in; another port if this one is taken." default:"127.0.0.1:8080"`
+	API      string     `help:"Where the shop's API is." default:"127.0.0.1:8081"`
+	Admin    string     `help:"Where health, metrics and profiles are." default:"127.0.0.1:9090"`
+	Mode     event.Mode `help:"live or test: which of the providers' worlds this deployment is." default:"test"`
+	Verbose  bool       `help:"Show the roles' log here, not only in the data directory." short:"v"`
+}
+
+func (devCmd) Help() string {
+	return `Starts the development broker and a PostgreSQL server (from this machine's programs, else downloaded once),
+makes schema and topics, and runs every role in one process, all on loopback. What it makes (data, secrets,
+endpoints.yaml) stays in the data directory and is there again the next time.
+
+Examples:
+  sluice dev                     bring it up, then send webhooks with sluice send, kcat, curl
+  sluice dev --demo              and send a shuffled, duplicated day of webhooks first
+  sluice dev --demo --exit       the same, then end
+  sluice dev --kafka localhost:9092 --database postgres://localhost/sluice`
+}
+
+var errDemo = errors.New("the demo did not end as it must")
+
+func (d devCmd) Run(ctx context.Context, c *console) (err error) {
+	began := time.Now()
+	p := terminal.New(c.out)
+	dir, err := dev.Open(d.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	log, logFile, err := d.log(dir, c.err)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	ctx, stop := daemon.Notify(ctx, log)
+	defer stop()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+
+	p.Title("sluice dev")
+	e := processEnvironment()
+	stopParts, err := d.parts(ctx, dir, e, p, log, fail)
+	defer func() { err = errors.Join(err, stopParts()) }()
+	if err != nil {
+		return err
+	}
+	if err := d.settings(dir, e); err != nil {
+		return err
+	}
+	if err := d.migrate(ctx, e, p, log); err != nil {
+		return err
+	}
+
+	step := p.Step("roles")
+	cfg, err := read[daemon.Config](e)
+	if err != nil {
+		return err
+	}
+	running := make(chan error, 1)
+	roleCtx, stopRoles := context.WithCancel(ctx)
+	go func() {
+		err := launch(roleCtx, cfg, roles, e, log)
+		fail(err)
+		running <- err
+	}()
+	defer func() {
+		stopRoles()
+		if roleErr := <-running; roleErr != nil && !errors.Is(err, roleErr) {
+			err = errors.Join(err, roleErr)
+		}
+	}()
+	if err := ready(ctx, cfg.Admin); err != nil {
+		step.Fail()
+		return err
+	}
+	step.Done("ingress, processor, relay, merchant")
+	d.next(p, dir, e)
+
+	if d.Demo || d.Exit {
+		ok, err := d.demo(ctx, e, p, log, began)
+		switch {
+		case err != nil:
+			return fmt.Errorf("demo: %w", err)
+		case d.Exit && !ok:
+			return errDemo
+		case d.Exit:
+			return nil
+		}
+	}
+	p.Line("\n%s", p.Dim("Running. Ctrl-C stops it; the data stays in "+dir.Path()+"."))
+	<-ctx.Done()
+	p.Line("\nstopping")
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// log writes the roles' log to the data directory, and to errs if asked for.
+func (d devCmd) log(dir *dev.Dir, errs io.Writer) (*slog.Logger, io.Closer, error) {
+	f, err := os.OpenFile(dir.Path("sluice.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open log: %w", err)
+	}
+	var w io.Writer = f
+	if d.Verbose {
+		w = io.MultiWriter(f, errs)
+	}
+	cfg, err := read[daemon.LogConfig](processEnvironment())
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Format = "text"
+	log, err := daemon.NewLog(cfg, w)
+	return log, f, err
+}
+
+// parts brings Kafka and PostgreSQL up, or takes those given, and says in e where
+// they are. stop is never nil and ends what was started, the broker last.
+func (d devCmd) parts(ctx context.Context, dir *dev.Dir, e environment, p *terminal.Printer, log *slog.Logger, fail context.CancelCauseFunc) (stop func() error, err error) {
+	var stops []func() error
+	stop = func() (err error) {
+		for _, s := range stops {
+			err = errors.Join(err, s())
+		}
+		return err
+	}
+	watch := func(what string, done <-chan struct{}) {
+		go func() {
+			select {
+			case <-done:
+				fail(fmt.Errorf("%s ended by itself; see the logs in %s", what, dir.Path()))
+			case <-ctx.Done():
+			}
+		}()
+	}
+
+	step := p.Step("Kafka")
+	if len(d.Kafka) > 0 {
+		e["KAFKA_BROKERS"] = strings.Join(d.Kafka, ",")
+		step.Done(e["KAFKA_BROKERS"] + ", as given")
+	} else {
+		for name := range maps.Clone(e) { // settings for another cluster
+			if strings.HasPrefix(name, "KAFKA_") {
+				delete(e, name)
+			}
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return stop, fmt.Errorf("find this program: %w", err)
+		}
+		broker, err := dev.StartBroker(ctx, dir, program)
+		if err != nil {
+			step.Fail()
+			return stop, err
+		}
+		stops = append(stops, broker.Stop)
+		watch("the development broker", broker.Done())
+		e["KAFKA_BROKERS"] = broker.Addr
+		step.Done(broker.Addr + ", " + p.Yellow("development broker: one copy, not for production"))
+	}
+
+	step = p.Step("PostgreSQL")
+	if d.Database != "" {
+		e["DATABASE_URL"] = d.Database
+		step.Done("as given")
+		return stop, nil
+	}
+	password, err := dir.Password("database")
+	if err != nil {
+		return stop, fmt.Errorf("make the database's password: %w", err)
+	}
+	db, err := devdb.Start(ctx, devdb.Config{Dir: dir.Path("postgres"), Password: password}, log)
+	if err != nil {
+		step.Fail()
+		return stop, err
+	}
+	stops = append([]func() error{db.Stop}, stops...)
+	watch("the PostgreSQL server", db.Done())
+	e["DATABASE_URL"] = db.URL
+	detail := fmt.Sprintf("%d from %s", db.Version, db.Programs)
+	if db.Account != "" {
+		detail += ", as " + db.Account
+	}
+	step.Done(detail)
+	return stop, nil
+}
+
+// settings decides the rest of e and leaves it where other commands find it.
+func (d devCmd) settings(dir *dev.Dir, e environment) error {
+	endpoints, err := dir.Endpoints()
+	if err != nil {
+		return err
+	}
+	for name, at := range map[string]string{"SLUICE_INGRESS_ADDRESS": d.Listen, "SLUICE_MERCHANT_ADDRESS": d.API, "SLUICE_ADMIN_ADDRESS": d.Admin} {
+		if e[name], err = address(dir, name, at); err != nil {
+			return err
+		}
+	}
+	e["SLUICE_ENDPOINTS"], e["SLUICE_MODE"] = endpoints, string(d.Mode)
+	e["SLUICE_INGRESS_UNREADY"] = "0s" // no load balancer here to wait for
+	e["SLUICE_INGRESS_URL"] = "http://" + e["SLUICE_INGRESS_ADDRESS"]
+	e["SLUICE_MERCHANT_URL"] = "http://" + e["SLUICE_MERCHANT_ADDRESS"]
+	shared := map[string]string{}
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL"} {
+		shared[name] = e[name]
+	}
+	if len(d.Kafka) == 0 {
+		shared["SLUICE_DEV_BROKER"] = "true"
+	}
+	return dir.WriteEnvironment(shared)
+}
+
+// address keeps to at's port if it is free.
+func address(dir *dev.Dir, name, at string) (string, error) {
+	host, number, err := net.SplitHostPort(at)
+	if err != nil {
+		return "", fmt.Errorf("address %q must be host:port: %w", at, err)
+	}
+	wanted, err := strconv.Atoi(number)
+	if err != nil {
+		return "", fmt.Errorf("address %q must end in a port number", at)
+	}
+	chosen, err := port.Keep(dir.Path(strings.ToLower(name)+".port"), wanted)
+	return net.JoinHostPort(host, strconv.Itoa(chosen)), err
+}
+
+func (d devCmd) migrate(ctx context.Context, e environment, p *terminal.Printer, log *slog.Logger) error {
+	step := p.Step("schema")
+	s, err := read[migrateSettings](e)
+	if err == nil {
+		s.Topics.Dev = len(d.Kafka) == 0
+		_, err = migrate(ctx, s, log)
+	}
+	if err != nil {
+		step.Fail()
+		return err
+	}
+	step.Done("database and topics are up to date")
+	return nil
+}
+
+// readyTimeout: the consumer group's first assignment takes the longest.
+const readyTimeout = time.Minute
+
+// ready waits until every role is.
+func ready(ctx context.Context, admin string) error {
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	report := "no answer yet"
+	for {
+		if text, ready, err := askReady(limited, admin); err == nil {
+			if ready {
+				return nil
+			}
+			report = text
+		}
+		select {
+		case <-tick.C:
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("roles are not ready after %v: %s", readyTimeout, strings.ReplaceAll(report, "\n", "; "))
+		}
+	}
+}
+
+// next says where everything is and what to try.
+func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
+	p.Title("Where")
+	p.Table([][]string{
+		{"webhooks", e["SLUICE_INGRESS_URL"] + "/webhooks/{" + strings.Join([]string{dev.Stripe, dev.Shop, dev.Declared}, ",") + "}"},
+		{"orders", e["SLUICE_MERCHANT_URL"] + "/v1/orders/{id}"},
+		{"health, metrics", "http://" + e["SLUICE_ADMIN_ADDRESS"] + "/{readyz,metrics}"},
+		{"Kafka", e["KAFKA_BROKERS"]},
+		{"endpoints", dir.Path("endpoints.yaml")},
+		{"log", dir.Path("sluice.log")},
+	})
+	p.Title("Try, in another terminal")
+	program := os.Args[0]
+	for _, line := range []string{
+		"source " + dir.Path("env"),
+		`curl -X PUT $SLUICE_MERCHANT_URL/v1/orders/A-1 -H 'content-type: application/json' -d '{"amount":{"value":4990,"currency":"EUR"}}'`,
+		program + " send stripe --order A-1 --amount 4990 --duplicates 4",
+		"curl $SLUICE_MERCHANT_URL/v1/orders/A-1",
+		"kcat -b $KAFKA_BROKERS -C -t orders.status.v1 -o beginning -e",
+		`psql "$DATABASE_URL" -c 'select order_id, status, paid, refunded, version from orders'`,
+	} {
+		p.Line("  %s", line)
+	}
+}
+
+// demo runs the day and says whether everything ended as it must.
+func (d devCmd) demo(ctx context.Context, e environment, p *terminal.Printer, log *slog.Logger, began time.Time) (bool, error) {
+	s, err := read[struct {
+		Deployment deployment
+		Kafka      kafka.Config
+		Database   postgres.Config
+	}](e)
+	if err != nil {
+		return false, err
+	}
+	endpoints, err := s.Deployment.load(e)
+	if err != nil {
+		return false, err
+	}
+	store, err := postgres.Open(ctx, s.Database, 2)
+	if err != nil {
+		return false, err
+	}
+	defer store.Close()
+	return demo.Demo{Ingress: e["SLUICE_INGRESS_URL"], Merchant: e["SLUICE_MERCHANT_URL"], Endpoints: endpoints, Mode: s.Deployment.Mode,
+		Kafka: s.Kafka, Store: store, Out: p, Log: log, Began: began}.Run(ctx)
+}

@@ -1,0 +1,64 @@
+// Command sluice is the whole program: every role, and the tools around them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "sluice:", err)
+		os.Exit(1)
+	}
+}
+
+// cli is the command line.
+type cli struct {
+	Dev      devCmd       `cmd:"" group:"try" help:"Everything on this machine in one command."`
+	Send     sendCmd      `cmd:"" group:"try" help:"Sign and send real-looking webhooks."`
+	Verify   VerifyCmd    `cmd:"" group:"try" help:"Check files of signed requests and bodies against the built-in providers."`
+	Broker   brokerCmd    `cmd:"" group:"try" help:"The development broker alone. Not for production."`
+	Ingress  ingressCmd   `cmd:"" group:"roles" help:"Receive webhooks, verify them, write them to Kafka."`
+	Process  processorCmd `cmd:"" name:"processor" group:"roles" help:"Apply events to orders, each once."`
+	Relay    relayCmd     `cmd:"" group:"roles" help:"Publish order statuses to Kafka."`
+	Merchant merchantCmd  `cmd:"" group:"roles" help:"The shop's API: register and read orders."`
+	Run      runCmd       `cmd:"" group:"roles" help:"Several roles in one process."`
+	Migrate  migrateCmd   `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
+	Config   configCmd    `cmd:"" group:"operate" help:"Check the configuration."`
+	Health   healthCmd    `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
+	Version  versionCmd   `cmd:"" group:"operate" help:"Say which version this is."`
+}
+
+// console is where commands speak to people and machines.
+type console struct{ out, err io.Writer }
+
+// run carries one command line out.
+func run(args []string, out, errs io.Writer) error {
+	c := &console{out, errs}
+	parser, err := kong.New(&cli{},
+		kong.Name("sluice"),
+		kong.Description("Turns payment providers' webhooks into exactly-once, rightly-ordered order statuses on Kafka.\n\nBegin with:  sluice dev --demo"),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "try", Title: "Try it:"},
+			{Key: "roles", Title: "Roles (each reads its settings from the environment):"},
+			{Key: "operate", Title: "Operate:"},
+		}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.Writers(out, errs),
+		kong.Bind(c),
+		kong.BindTo(context.Background(), (*context.Context)(nil)),
+	)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return fmt.Errorf("%w (sluice --help shows what there is)", err)
+	}
+	return command.Run()
+}

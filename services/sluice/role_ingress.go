@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/kafka"
+	"sluice/services/ingress"
+)
+
+type ingressSettings struct {
+	Deployment deployment
+	Kafka      kafka.Config
+	Ingress    ingress.Config
+}
+
+var ingressRole = role{
+	name: "ingress",
+	check: func(e environment) error {
+		s, err := read[ingressSettings](e)
+		if s.Deployment.Mode != "" {
+			_, unloaded := s.Deployment.load(e)
+			err = errors.Join(err, unloaded)
+		}
+		return err
+	},
+	start: func(ctx context.Context, p process) (daemon.Worker, error) {
+		s, err := read[ingressSettings](p.env)
+		if err != nil {
+			return nil, err
+		}
+		endpoints, err := s.Deployment.load(p.env)
+		if err != nil {
+			return nil, err
+		}
+		return ingress.New(ctx, s.Ingress, s.Kafka, endpoints, p.log, p.reg)
+	},
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+	"sluice/services/relay"
+)
+
+type relaySettings struct {
+	Kafka    kafka.Config
+	Database postgres.Config
+	Relay    relay.Config
+}
+
+// relayConns: one to read, one to write cursors, one to listen, one to spare.
+const relayConns = 4
+
+var relayRole = role{
+	name: "relay",
+	check: func(e environment) error {
+		_, err := read[relaySettings](e)
+		return err
+	},
+	start: func(ctx context.Context, p process) (daemon.Worker, error) {
+		s, err := read[relaySettings](p.env)
+		if err != nil {
+			return nil, err
+		}
+		store, err := openStore(ctx, s.Database, relayConns, p.log)
+		if err != nil {
+			return nil, err
+		}
+		var publisher *kafka.Publisher
+		err = daemon.Wait(ctx, p.log, "Kafka", func(ctx context.Context) (err error) {
+			publisher, err = kafka.NewPublisher(ctx, s.Kafka, p.log)
+			return err
+		})
+		if err != nil {
+			store.Close()
+			return nil, err
+		}
+		closeAll := func() { publisher.Close(); store.Close() }
+		r, err := relay.New(s.Relay, relay.Deps{Log: p.log, Registry: p.reg, Topic: s.Kafka.Topic(kafka.Status), Owner: owner(),
+			Store: store, Publisher: publisher, Now: time.Now})
+		if err != nil {
+			closeAll()
+			return nil, err
+		}
+		return closing{r, closeAll}, nil
+	},
+}
