@@ -276,6 +276,9 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 		if err == nil {
 			err = p.CheckSecret(s)
 		}
+		if err == nil && l.deployment == event.Live && s.IsSample() {
+			err = fmt.Errorf("secret %s is a sample from the provider's documentation, known to all: set the real one", ref)
+		}
 		if err != nil {
 			l.problem(field, "%w", err)
 			continue

@@ -154,6 +154,8 @@ func TestWhatMustNotStartIsRefusedWithWhatToDo(t *testing.T) {
 		"secret only a line end":   {one("provider: stripe, secrets: [env:LINE]"), "secret env:LINE is empty"},
 		"secret with space around": {one("provider: stripe, secrets: [env:PAD]"), "white space"},
 		"secret a placeholder":     {one("provider: stripe, secrets: [env:CHANGEME]"), "placeholder"},
+		"secret a sample":          {one("provider: svix, secrets: [env:SAMPLE]"), "known to all"},
+		"another sample":           {one("provider: github, secrets: [env:GITHUB]"), "known to all"},
 		"secret an API key":        {one("provider: stripe, secrets: [env:APIKEY]"), "API key"},
 		"one bad of two secrets":   {one("provider: stripe, secrets: [env:S, env:EMPTY]"), "secrets[1]"},
 		"secret too short":         {one("provider: svix, secrets: [env:SHORT]"), "24 to 64"},
@@ -206,7 +208,8 @@ func TestWhatMustNotStartIsRefusedWithWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := good
 			w.env = map[string]string{"S": stripeSecret, "SW": standardSecret, "EMPTY": "", "BLANK": "   ", "LINE": "\n", "PAD": " x1y2z3",
-				"CHANGEME": "changeme", "APIKEY": "sk_live_51AbCdEf", "SHORT": "whsec_c2hvcnQ=", "PRIVATE": "whsk_6Xb"}
+				"CHANGEME": "changeme", "APIKEY": "sk_live_51AbCdEf", "SHORT": "whsec_c2hvcnQ=", "PRIVATE": "whsk_6Xb",
+				"SAMPLE": "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "GITHUB": "It's a Secret to Everybody"}
 			_, err := w.load(c.text)
 			if err == nil {
 				t.Fatal("it started")

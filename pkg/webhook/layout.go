@@ -39,6 +39,9 @@ type Layout struct {
 	PaymentAmount Paths  `yaml:"payment_amount"`
 	AmountUnit    string `yaml:"amount_unit"`
 	Currency      Paths  `yaml:"currency"`
+	// Places are the decimal places in which the provider counts a currency (upper
+	// case), where they are not ISO 4217's.
+	Places map[string]int `yaml:"places"`
 	// Full and Partial are the provider's own word on a refund's extent: true or false.
 	Full    Paths `yaml:"full"`
 	Partial Paths `yaml:"partial"`
@@ -84,6 +87,7 @@ type layout struct {
 	order, payment, object           places // for types that mean nothing
 	timeUnit                         time.Duration
 	timeRepeats, decimal             bool
+	decimals                         map[string]int
 	facts                            map[string][]fact
 }
 
@@ -111,7 +115,7 @@ const headerPrefix = "header:"
 
 // compile reports everything that is wrong with a layout.
 func (l Layout) compile() (*layout, error) {
-	c := &layout{timeRepeats: l.TimeRepeats, facts: map[string][]fact{}}
+	c := &layout{timeRepeats: l.TimeRepeats, decimals: l.Places, facts: map[string][]fact{}}
 	var problems []error
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf("reading."+format, args...)) }
 	at := func(path string) place {
@@ -154,6 +158,11 @@ func (l Layout) compile() (*layout, error) {
 		c.decimal = true
 	default:
 		problem("amount_unit: %q is neither minor nor decimal", l.AmountUnit)
+	}
+	for code, n := range l.Places {
+		if _, ok := order.Exponent(code); !ok || n < 0 || n > 4 {
+			problem("places: %s: %d: give a currency of ISO 4217 in upper case 0 to 4 decimal places", code, n)
+		}
 	}
 	for i, f := range l.Facts {
 		if f.Type == "" {

@@ -327,6 +327,28 @@ func TestStripesEventsMeanWhatTheProviderSays(t *testing.T) {
 	}
 }
 
+// O18: the exponent is the currency's, and where Stripe counts otherwise than the
+// standard, Stripe's.
+func TestStripesOwnUnitsBecomeTheStandards(t *testing.T) {
+	p := builtinOf(t, "stripe")
+	read := func(currency, amount string) (Reading, error) {
+		return p.Read(acmeHeaders, []byte(`{"id":"e","type":"payment_intent.succeeded","data":{"object":{"id":"pi","amount":`+amount+`,"currency":"`+currency+`"}}}`))
+	}
+	for _, c := range []struct {
+		currency, amount string
+		want             int64
+	}{{"isk", "500", 5}, {"ugx", "500", 5}, {"mga", "5", 500}, {"jpy", "500", 500}, {"usd", "500", 500}, {"kwd", "5120", 5120}, {"krw", "500", 500}} {
+		if r, err := read(c.currency, c.amount); err != nil || r.Amount != c.want {
+			t.Errorf("%s %s: %d, %v", c.amount, c.currency, r.Amount, err)
+		}
+	}
+	for currency, amount := range map[string]string{"isk": "550", "ugx": "1", "mga": "92233720368547759"} {
+		if r, err := read(currency, amount); err == nil {
+			t.Errorf("%s %s is read as %d", amount, currency, r.Amount)
+		}
+	}
+}
+
 // Every proper prefix, and every single missing field, of every fixture is read
 // or refused, and never panics.
 func TestDamagedBodiesAreReadOrRefused(t *testing.T) {

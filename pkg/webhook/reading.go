@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (c *layout) money(p *page, f fact, r *Reading) {
 		}
 		return
 	}
-	amount := func(v value) (int64, error) { return v.amount(c.decimal, r.Currency) }
+	amount := func(v value) (int64, error) { return c.amount(v, r.Currency) }
 	if needsAmount(f.kind) {
 		r.Amount = need(p, f.amount, "amount", amount)
 	} else {
@@ -199,8 +200,8 @@ func (v value) currency() (string, error) {
 
 // amount is minor units of the currency, exact: no float ever touches it. A
 // decimal may be text or a JSON number, whose digits are read as they stand.
-func (v value) amount(decimal bool, currency string) (int64, error) {
-	if decimal {
+func (c *layout) amount(v value, currency string) (int64, error) {
+	if c.decimal {
 		s, err := v.scalar()
 		if err != nil {
 			return 0, err
@@ -208,8 +209,32 @@ func (v value) amount(decimal bool, currency string) (int64, error) {
 		return order.ParseDecimal(s, currency)
 	}
 	n, err := v.integer()
-	if err == nil && n < 0 {
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0:
 		return 0, errNegative
 	}
-	return n, err
+	if places, ok := c.decimals[currency]; ok {
+		standard, _ := order.Exponent(currency)
+		return rescale(n, places, standard)
+	}
+	return n, nil
+}
+
+// rescale counts n in to decimal places, not from, or refuses: it never rounds.
+func rescale(n int64, from, to int) (int64, error) {
+	for ; from > to; from-- {
+		if n%10 != 0 {
+			return 0, errFraction
+		}
+		n /= 10
+	}
+	for ; from < to; from++ {
+		if n > math.MaxInt64/10 {
+			return 0, errNotInteger
+		}
+		n *= 10
+	}
+	return n, nil
 }

@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -55,4 +56,19 @@ func isPlaceholder(v string) bool {
 		}
 	}
 	return false
+}
+
+// samples are secrets that providers print in their documentation: right in form,
+// and known to all. Vectors are signed with them.
+var samples = []string{
+	"It's a Secret to Everybody",             // docs.github.com, Validating webhook deliveries
+	"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", // Svix and Standard Webhooks libraries
+}
+
+// IsSample says whether the secret is a published sample, which must not guard
+// real money (O05).
+func (s Secret) IsSample() bool {
+	return slices.ContainsFunc(samples, func(sample string) bool {
+		return string(s.value) == sample || string(s.value) == strings.TrimPrefix(sample, secretPrefix)
+	})
 }

@@ -116,7 +116,10 @@ var stripeLayout = Layout{
 	Subject:     Paths{"data.object.id"},
 	Amount:      Paths{"data.object.amount"},
 	Currency:    Paths{"data.object.currency"},
-	Full:        Paths{"data.object.refunded"},
+	// docs.stripe.com/currencies, read November 2026: ISK and UGX have lost their
+	// decimals but are still counted in two; MGA is counted whole.
+	Places: map[string]int{"ISK": 2, "UGX": 2, "MGA": 0},
+	Full:   Paths{"data.object.refunded"},
 	Facts: []Fact{
 		stripeIntent("payment_intent.succeeded", order.KindPaid, "data.object.amount_received", "data.object.amount"),
 		stripeIntent("payment_intent.payment_failed", order.KindFailed, "data.object.amount"),

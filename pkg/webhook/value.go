@@ -67,6 +67,7 @@ var (
 	errBlank      = errors.New("is blank")
 	errBroken     = errors.New("holds broken text (invalid UTF-8, U+0000 or half a surrogate pair)")
 	errNotInteger = errors.New("is not an integer of 64 bits")
+	errFraction   = errors.New("has a fraction of the currency's minor unit")
 	errNegative   = errors.New("is negative")
 	errNotBool    = errors.New("is not true or false")
 	errNotTime    = errors.New("is neither Unix time nor RFC 3339")
