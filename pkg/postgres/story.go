@@ -16,6 +16,7 @@ type Story struct {
 	OrderNo    int64
 	OrderID    string
 	Registered bool
+	Reference  string // the shop's own note
 	// Amount, Paid and Refunded are minor units of Currency.
 	Status                 order.Status
 	Amount, Paid, Refunded int64
@@ -50,9 +51,9 @@ func (s *Store) Story(ctx context.Context, orderID string) (Story, error) {
 	read := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.pool, read, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			SELECT order_no, registered_at IS NOT NULL, status, coalesce(amount, 0), paid, refunded, coalesce(currency, ''), dispute, version
+			SELECT order_no, registered_at IS NOT NULL, reference, status, coalesce(amount, 0), paid, refunded, coalesce(currency, ''), dispute, version
 			FROM orders WHERE order_id = $1`, orderID).
-			Scan(&st.OrderNo, &st.Registered, &st.Status, &st.Amount, &st.Paid, &st.Refunded, &st.Currency, &st.Dispute, &st.Version)
+			Scan(&st.OrderNo, &st.Registered, &st.Reference, &st.Status, &st.Amount, &st.Paid, &st.Refunded, &st.Currency, &st.Dispute, &st.Version)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrNoOrder
 		}

@@ -230,6 +230,8 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 		}
 	}
 	e["SLUICE_ENDPOINTS"], e["SLUICE_MODE"] = endpoints, string(d.Mode)
+	delete(e, "SLUICE_MERCHANT_TOKEN") // on loopback there is none
+	delete(e, "SLUICE_MERCHANT_TOKEN_FILE")
 	e["SLUICE_INGRESS_UNREADY"] = "0s" // no load balancer here to wait for
 	e["SLUICE_INGRESS_URL"] = "http://" + e["SLUICE_INGRESS_ADDRESS"]
 	e["SLUICE_MERCHANT_URL"] = "http://" + e["SLUICE_MERCHANT_ADDRESS"]
@@ -315,7 +317,7 @@ func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
 	program := os.Args[0]
 	for _, line := range []string{
 		"source " + dir.Path("env"),
-		`curl -X PUT $SLUICE_MERCHANT_URL/v1/orders/A-1 -H 'content-type: application/json' -d '{"amount":{"value":4990,"currency":"EUR"}}'`,
+		`curl -X PUT $SLUICE_MERCHANT_URL/v1/orders/A-1 -H 'content-type: application/json' -d '{"amount":4990,"currency":"EUR"}'`,
 		program + " send stripe --order A-1 --amount 4990 --duplicates 4",
 		"curl $SLUICE_MERCHANT_URL/v1/orders/A-1",
 		"kcat -b $KAFKA_BROKERS -C -t orders.status.v1 -o beginning -e",

@@ -102,7 +102,7 @@ func (d Demo) Run(ctx context.Context) (bool, error) {
 
 // register tells the shop's API what an order is worth.
 func (d Demo) register(ctx context.Context, s story) error {
-	body, err := json.Marshal(map[string]any{"amount": map[string]any{"value": s.amount, "currency": s.currency}, "reference": s.title})
+	body, err := json.Marshal(map[string]any{"amount": s.amount, "currency": s.currency, "reference": s.title})
 	if err != nil {
 		return err
 	}
