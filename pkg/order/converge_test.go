@@ -212,7 +212,7 @@ func checkOutcome(t fataler, set []Entry, o Outcome) {
 	}
 	isPaid := s.Status == Paid || s.Status == PartiallyRefunded || s.Status == Refunded
 	if s.Refunded < 0 || s.Refunded > s.Paid || (s.Paid != 0 && s.Paid != s.Amount) || (s.Paid != 0 && !isPaid) ||
-		(isPaid && s.Status != refundStatus(s)) || (s.Dispute != NoDispute && !isPaid) {
+		(isPaid && s.Status != refundStatus(&s)) || (s.Dispute != NoDispute && !isPaid) {
 		t.Fatalf("impossible state %+v", s)
 	}
 }

@@ -49,13 +49,14 @@ func (o *Outcome) Fold(reg *Registration, set []Entry) {
 		f.linkLarge()
 	}
 	f.sort()
+	var next proposal // one for all, because it is large
 	for at, i := range f.order {
 		if at > 0 && set[i].Hash == set[f.order[at-1]].Hash {
 			o.Judgements[i] = Judgement{Verdict: NoChange} // one entry twice
 			continue
 		}
-		if f.try(i) {
-			f.retry()
+		if f.try(i, &next) {
+			f.retry(&next)
 		}
 	}
 	f.silenceEchoes()
@@ -88,8 +89,8 @@ type folding struct {
 	known   []kindSet
 	refunds []int64 // for each object, what its refund gave back
 
-	money
 	openDisputes int
+	money        money
 }
 
 // kindSet has bit k set for each kind k of fact that counts already.
@@ -150,46 +151,36 @@ func rank(k Kind) uint8 {
 
 // try judges one entry and, if it counts, takes it over. It reports whether
 // anything became known that a waiting entry may have waited for.
-func (f *folding) try(i int32) bool {
-	e := &f.set[i]
-	p := f.propose(i)
-	f.Judgements[i] = p.Judgement
-	switch {
-	case p.Verdict == Held:
+func (f *folding) try(i int32, next *proposal) bool {
+	j, counts := f.propose(i, next)
+	f.Judgements[i] = j
+	if j.Verdict == Held {
 		f.waiting[f.held] = i
 		f.held++
-		return false
-	case !p.counts:
-		return false
 	}
-	f.take(i, p)
-	if p.Verdict == Applied {
-		f.step(p.state, e.Hash, e.Time)
+	if counts {
+		f.take(i, next)
 	}
-	return true
+	return counts
 }
 
 // retry tries what waits, in order, and starts again after each success, until
 // nothing more succeeds.
-func (f *folding) retry() {
+func (f *folding) retry(next *proposal) {
 	for at := 0; at < f.held; {
 		i := f.waiting[at]
-		p := f.propose(i)
-		f.Judgements[i] = p.Judgement
-		if p.Verdict == Held {
+		j, counts := f.propose(i, next)
+		f.Judgements[i] = j
+		if j.Verdict == Held {
 			at++
 			continue
 		}
 		copy(f.waiting[at:f.held], f.waiting[at+1:f.held])
 		f.held--
-		if !p.counts {
-			continue
+		if counts {
+			f.take(i, next)
+			at = 0
 		}
-		f.take(i, p)
-		if p.Verdict == Applied {
-			f.step(p.state, f.set[i].Hash, f.set[i].Time)
-		}
-		at = 0
 	}
 }
 

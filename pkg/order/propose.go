@@ -13,70 +13,72 @@ type money struct {
 // knows more.
 func (m money) refunded() int64 { return max(m.singles, m.total-m.bounced) }
 
-// proposal is what one entry would make of the order.
+var (
+	none     = Judgement{Verdict: Applied}
+	noChange = Judgement{Verdict: NoChange}
+)
+
+// proposal is the order after an entry that counts.
 type proposal struct {
-	Judgement
-	state  State // after it, if Applied
-	money  money
-	counts bool // Applied, or no change of the state but worth remembering
+	state State
+	money money
 }
 
-func held(r Reason) proposal { return proposal{Judgement: Judgement{Held, r}} }
-
-var noChange = proposal{Judgement: Judgement{Verdict: NoChange}}
-
-// propose decides what an entry means now. It changes nothing.
-func (f *folding) propose(i int32) proposal {
-	e, s := &f.set[i], &f.State
+// propose decides what an entry means now. counts: it is applied, or changes
+// nothing in the state but is worth remembering; p is then the order after it.
+// It changes nothing but p.
+func (f *folding) propose(i int32, p *proposal) (j Judgement, counts bool) {
+	e, s, next := &f.set[i], &f.State, &p.state
 	other := 0
 	if e.Payment != s.Payment || e.Source != s.PaymentSource {
 		other = 1
 	}
 	if int(e.Kind) >= kinds {
-		return noChange
+		return noChange, false
 	}
-	if j := refused[s.Status][e.Kind][other]; j.Verdict != Applied {
-		return proposal{Judgement: j}
+	if j := refused[s.Status][e.Kind][other]; j != none {
+		return j, false
 	}
-	p := proposal{state: *s, money: f.money, counts: true}
+	*next, p.money = *s, f.money
 	switch e.Kind {
 	case KindNone, KindPending:
-		return noChange
+		return noChange, false
 	case KindRegistered:
 		if e.Hash == f.reg.Hash {
-			return proposal{} // applied already, as the first step
+			return Judgement{Verdict: Applied}, false // it was the first step
 		}
-		return noChange
+		return noChange, false
 	case KindFailed:
-		p.state.Status = Failed
+		next.Status = Failed
 	case KindCancelled:
-		p.state.Status = Cancelled
+		next.Status = Cancelled
 	case KindPaid:
 		if e.Currency != s.Currency {
-			return held(CurrencyMismatch)
+			return Judgement{Held, CurrencyMismatch}, false
 		}
 		if e.Amount != s.Amount || e.Amount < 0 {
-			return held(AmountMismatch)
+			return Judgement{Held, AmountMismatch}, false
 		}
-		p.state.Status, p.state.Paid = Paid, e.Amount
-		p.state.PaymentSource, p.state.Payment = e.Source, e.Payment
+		next.Status, next.Paid = Paid, e.Amount
+		next.PaymentSource, next.Payment = e.Source, e.Payment
 	case KindRefund, KindRefundTotal, KindRefundFailed:
 		if j, ok := f.giveBack(&p.money, e, f.object[i]); !ok {
-			return proposal{Judgement: j}
+			return j, false
 		}
-		p.state.Refunded = p.money.refunded()
-		p.state.Status = refundStatus(p.state)
+		next.Refunded = p.money.refunded()
+		next.Status = refundStatus(next)
 	case KindDisputeOpened, KindDisputeWon, KindDisputeLost:
-		if j, ok := f.dispute(&p.state, e.Kind, f.known[f.object[i]]); !ok {
-			return proposal{Judgement: j}
+		if j, ok := f.dispute(next, e.Kind, f.known[f.object[i]]); !ok {
+			return j, false
 		}
 	}
-	if p.state == *s {
-		p.Verdict = NoChange
-	} else if !Allowed(*s, e.Kind, p.state) {
-		return held(IllegalTransition)
+	switch {
+	case *next == *s:
+		return noChange, true
+	case !Allowed(*s, e.Kind, *next):
+		return Judgement{Held, IllegalTransition}, false
 	}
-	return p
+	return Judgement{Verdict: Applied}, true
 }
 
 // giveBack adds a refund, a total or a bounce to the money; otherwise it says why
@@ -86,7 +88,7 @@ func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
 	bounceOfKnown := e.Kind == KindRefundFailed && known.has(KindRefund)
 	switch {
 	case e.Kind != KindRefundTotal && known.has(e.Kind), e.Kind == KindRefund && known.has(KindRefundFailed):
-		return noChange.Judgement, false
+		return noChange, false
 	case e.Currency != f.State.Currency && (e.Currency != "" || e.Kind != KindRefundFailed):
 		return Judgement{Held, CurrencyMismatch}, false
 	}
@@ -101,7 +103,7 @@ func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
 		case e.Amount < 0 || e.Amount-m.bounced > paid:
 			return Judgement{Held, OverRefund}, false
 		case e.Amount <= m.total:
-			return noChange.Judgement, false
+			return noChange, false
 		}
 		m.total = e.Amount
 	case KindRefundFailed:
@@ -117,7 +119,7 @@ func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
 	return Judgement{}, true
 }
 
-func refundStatus(s State) Status {
+func refundStatus(s *State) Status {
 	switch s.Refunded {
 	case 0:
 		return Paid
@@ -134,7 +136,7 @@ func (f *folding) dispute(s *State, k Kind, known kindSet) (Judgement, bool) {
 	decided := known.has(KindDisputeWon) || known.has(KindDisputeLost)
 	switch {
 	case known.has(k):
-		return noChange.Judgement, false
+		return noChange, false
 	case k == KindDisputeOpened:
 		s.Dispute = DisputeOpen
 	case !known.has(KindDisputeOpened):
@@ -150,17 +152,20 @@ func (f *folding) dispute(s *State, k Kind, known kindSet) (Judgement, bool) {
 	return Judgement{}, true
 }
 
-// take remembers an entry that counts.
-func (f *folding) take(i int32, p proposal) {
-	object := f.object[i]
+// take takes over an entry that counts, with what propose made of it.
+func (f *folding) take(i int32, p *proposal) {
+	e, object := &f.set[i], f.object[i]
 	f.money = p.money
-	f.known[object] |= 1 << f.set[i].Kind
-	switch f.set[i].Kind {
+	f.known[object] |= 1 << e.Kind
+	switch e.Kind {
 	case KindRefund:
-		f.refunds[object] = f.set[i].Amount
+		f.refunds[object] = e.Amount
 	case KindDisputeOpened:
 		f.openDisputes++
 	case KindDisputeWon, KindDisputeLost:
 		f.openDisputes--
+	}
+	if p.state != f.State {
+		f.step(p.state, e.Hash, e.Time)
 	}
 }
