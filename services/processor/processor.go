@@ -35,7 +35,8 @@ type Config struct {
 	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m"`
 }
 
-func (c Config) check() error {
+// Check says everything that is wrong with the settings.
+func (c Config) Check() error {
 	var problems []error
 	if c.Workers < 1 || c.Workers > 64 {
 		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_WORKERS is %d; it must be 1 to 64", c.Workers))
@@ -79,7 +80,7 @@ type Processor struct {
 // New waits for the database and Kafka, and makes the table partitions that are
 // needed first.
 func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	p := &Processor{cfg: cfg, Deps: deps, metrics: newMetrics(deps.Reg)}

@@ -1,0 +1,93 @@
+package processor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/pprof"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"sluice/pkg/order"
+)
+
+// BenchmarkProcessor reads b.N records from a full topic: 1 KiB bodies, 30 %
+// duplicates, four events an order. Run it with -benchtime=200000x.
+func BenchmarkProcessor(b *testing.B) {
+	for _, batch := range []int{1000, 2000} {
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("workers=%d/batch=%d", workers, batch), func(b *testing.B) { benchmark(b, workers, batch) })
+		}
+	}
+}
+
+func benchmark(b *testing.B, workers, batch int) {
+	if b.N < 1000 {
+		return // the trial run
+	}
+	w := newWorld(b, 6)
+	fill(w, b.N)
+	b.ResetTimer()
+	cpu, pg := selfCPU(), w.pgCPU()
+	began := time.Now()
+	_, stop := w.start(Config{Workers: workers, Batch: batch, Chores: time.Hour}, w.deps())
+	if f := os.Getenv("X_PROF"); f != "" {
+		o, _ := os.Create(f)
+		_ = pprof.StartCPUProfile(o)
+		defer pprof.StopCPUProfile()
+	}
+	w.until("all is applied", func() bool {
+		return w.number(`SELECT coalesce(sum(applied_offset + 1), 0) FROM partitions`) == int64(b.N)
+	})
+	took := time.Since(began)
+	b.StopTimer()
+	b.ReportMetric((selfCPU()-cpu)/float64(b.N), "go-µs/record")
+	b.ReportMetric((w.pgCPU()-pg)/float64(b.N), "pg-µs/record")
+	stop()
+	b.ReportMetric(float64(b.N)/took.Seconds(), "records/s")
+	b.ReportMetric(float64(w.booked(order.Applied))/float64(b.N), "applied/record")
+}
+
+// fill registers orders and puts n records about them into the topic.
+func fill(w *world, n int) {
+	fresh := n * 7 / 10
+	ids := make([]string, (fresh+3)/4)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("order-%08d", i)
+	}
+	w.register(1000, ids...)
+	random := rand.New(rand.NewPCG(1, 2))
+	records := make([]*kgo.Record, 0, n)
+	for i := range fresh {
+		o := i / 4
+		s := stated{id: fmt.Sprintf("evt_%024d", i), order: ids[o], payment: fmt.Sprintf("pi_%024d", o), at: now.Add(-time.Hour + time.Duration(i/1000)*time.Second), pad: 1024}
+		switch i % 4 {
+		case 0:
+			s.kind, s.amount = order.KindFailed, 1000
+		case 1:
+			s.kind, s.amount = order.KindPaid, 1000
+		default:
+			s.kind, s.amount, s.object = order.KindRefund, 400, fmt.Sprintf("re_%d", i)
+		}
+		records = append(records, w.record(s.event(), random.Int32N(6)))
+	}
+	for len(records) < n {
+		r := *records[random.IntN(fresh)]
+		records = append(records, &r)
+	}
+	// Near in time to where they come first, as deliveries are.
+	random.Shuffle(len(records)-fresh, func(i, j int) {
+		records[fresh+i], records[fresh+j] = records[fresh+j], records[fresh+i]
+	})
+	for i := fresh; i < n; i++ {
+		j := random.IntN(i)
+		records[i], records[j] = records[j], records[i]
+	}
+	for len(records) > 0 {
+		k := min(10_000, len(records))
+		w.produce(records[:k]...)
+		records = records[k:]
+	}
+}
