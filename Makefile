@@ -33,9 +33,9 @@ lint: ## check the code (golangci-lint, all modules)
 build: ## build bin/sluice, a static program
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./services/sluice
 
-bench: build ## measure throughput and latency on real parts
+bench: ## measure throughput and latency on real parts (BENCH=-quick, -write, "-only ingress")
 	@.ci/prepare
-	$(PARTS) -- go test -run '^$$' -bench . -benchmem -timeout 60m ./integration/...
+	$(PARTS) -- go run ./integration/bench $(BENCH)
 
 fuzz: ## fuzz each parser for FUZZ_TIME (20s)
 	@for package in $$(go list -f '{{.Dir}}' work); do \

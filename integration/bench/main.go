@@ -1,0 +1,118 @@
+// Command bench measures Sluice on real parts, each figure beside its ceiling or
+// baseline in the same run. It drives the built program from outside:
+//
+//	go run ./integration/parts -- go run ./integration/bench
+//
+// It needs KAFKA_BROKERS and DATABASE_URL, which parts gives it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"sluice/integration/harness"
+)
+
+func main() {
+	if os.Getenv(ceilingVariable) != "" {
+		if err := serveCeiling(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// progress tells people what was just seen.
+type progress func(format string, args ...any)
+
+// measures are all that can be measured, in the order of the table.
+var measures = []struct {
+	name, what string
+	run        func(*scope, options, progress) []row
+}{
+	{"ingress", "webhooks a second, beside the same handler without Kafka", ingressThroughput},
+	{"latency", "ingress at a steady 5,000/s", ingressLatency},
+	{"processor", "events applied a second, beside one event a transaction", processorThroughput},
+	{"path", "from a webhook's 2xx to its message on the status topic", wholePath},
+	{"dev", "to the first order status of sluice dev --demo", firstStatus},
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
+	quick := flags.Bool("quick", false, "seconds instead of minutes: shows that it works, the figures mean little")
+	write := flags.Bool("write", false, "write docs/benchmarks.md and docs/benchmarks.svg")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := known(*only); err != nil {
+		return err
+	}
+	if *write && (*quick || *only != "") {
+		return errors.New("-write keeps whole runs only: leave -quick and -only away")
+	}
+	o := full
+	if *quick {
+		o = short
+	}
+	began := time.Now()
+	var rows []row
+	for _, m := range measures {
+		if *only != "" && !listed(*only, m.name) {
+			continue
+		}
+		fmt.Fprintf(out, "%s: %s\n", m.name, m.what)
+		say := func(format string, args ...any) {
+			fmt.Fprintf(out, "  %6s  %s\n", time.Since(began).Round(time.Second), fmt.Sprintf(format, args...))
+		}
+		if err := within(ctx, m.name, func(t *scope) { rows = append(rows, m.run(t, o, say)...) }); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out)
+	printTable(out, rows)
+	if *write {
+		return writeDocs(harness.Root(), rows, machine(ctx), time.Now())
+	}
+	return nil
+}
+
+func names() (all []string) {
+	for _, m := range measures {
+		all = append(all, m.name)
+	}
+	return all
+}
+
+func listed(list, name string) bool {
+	for part := range strings.SplitSeq(list, ",") {
+		if part == name {
+			return true
+		}
+	}
+	return false
+}
+
+func known(only string) error {
+	for part := range strings.SplitSeq(only, ",") {
+		if part != "" && !listed(strings.Join(names(), ","), part) {
+			return fmt.Errorf("no measure %q; there are %s", part, strings.Join(names(), ", "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package main
+
+import "time"
+
+// options say how long each measure takes.
+type options struct {
+	rounds int           // of what is compared in turns; the median counts
+	flood  time.Duration // one round of closed-loop load
+	warm   time.Duration
+	steady time.Duration // one round at a steady rate
+	orders int           // what the processor is given, four events each
+	single time.Duration // of the one-event-per-transaction baseline
+	path   time.Duration // of the whole path at a steady rate
+}
+
+var (
+	full = options{rounds: 3, flood: 5 * time.Second, warm: 3 * time.Second, steady: 20 * time.Second,
+		orders: 70_000, single: 10 * time.Second, path: 30 * time.Second}
+	short = options{rounds: 1, flood: 500 * time.Millisecond, warm: 200 * time.Millisecond, steady: time.Second,
+		orders: 1_000, single: time.Second, path: 2 * time.Second}
+)
