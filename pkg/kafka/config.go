@@ -48,7 +48,7 @@ func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(100*time.Millisecond<<min(n, 4), time.Second) }),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.DisableClientMetrics(),
-		kgo.WithLogger(kslog.New(log)),
+		kgo.WithLogger(warnings{kslog.New(log)}),
 	}
 	if c.TLS {
 		conf := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -76,6 +76,17 @@ func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
 		return nil, errors.New("KAFKA_SASL must be empty, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	}
 	return opts, nil
+}
+
+// warnings keeps the client's info level out of the log: it tells of every metadata
+// update and heartbeat. Debug shows it.
+type warnings struct{ kgo.Logger }
+
+func (w warnings) Level() kgo.LogLevel {
+	if l := w.Logger.Level(); l != kgo.LogLevelInfo {
+		return l
+	}
+	return kgo.LogLevelWarn
 }
 
 // open makes a client and reaches a broker with it: a wrong password or missing

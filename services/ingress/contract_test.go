@@ -258,14 +258,14 @@ func TestAPanicIsA500AndItsValueStaysOutOfTheLog(t *testing.T) {
 }
 
 func TestEveryConfigurationProblemIsSaidAtOnce(t *testing.T) {
-	err := Config{Address: "nowhere", Requests: 0, BodyBytes: 5, Unready: -1}.check(endpoint.Set{})
+	err := Config{Address: "nowhere", Requests: 0, BodyBytes: 5, Unready: -1}.Check(endpoint.Set{})
 	for _, w := range []string{"SLUICE_INGRESS_ADDRESS", "SLUICE_INGRESS_DEADLINE", "SLUICE_INGRESS_HEADER_TIMEOUT", "SLUICE_INGRESS_BODY_TIMEOUT", "SLUICE_INGRESS_IDLE_TIMEOUT",
 		"SLUICE_INGRESS_DRAIN", "SLUICE_INGRESS_UNREADY", "SLUICE_INGRESS_REQUESTS", "SLUICE_INGRESS_BODY_BYTES", "no endpoint is configured"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%v does not mention %s", err, w)
 		}
 	}
-	if err := config().check(endpoints(t)); err != nil {
+	if err := config().Check(endpoints(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -44,8 +44,8 @@ type Config struct {
 	Drain time.Duration `env:"SLUICE_INGRESS_DRAIN" envDefault:"20s"`
 }
 
-// check names every problem at once.
-func (c Config) check(endpoints endpoint.Set) error {
+// Check names every problem at once.
+func (c Config) Check(endpoints endpoint.Set) error {
 	var problems []error
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_ADDRESS must be host:port or :port: %w", err))
@@ -102,7 +102,7 @@ type Ingress struct {
 // New checks the whole configuration, waits for Kafka and its raw topic, and
 // opens the address. It does not start without an endpoint.
 func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoint.Set, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
-	if err := cfg.check(endpoints); err != nil {
+	if err := cfg.Check(endpoints); err != nil {
 		return nil, err
 	}
 	topic := brokers.Topic(kafka.Raw)
@@ -125,7 +125,7 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 // NewWith is New with a producer that exists: the benchmarks measure ingress
 // without Kafka to say what Kafka costs. On an error the producer is still open.
 func NewWith(cfg Config, endpoints endpoint.Set, p Producer, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
-	if err := cfg.check(endpoints); err != nil {
+	if err := cfg.Check(endpoints); err != nil {
 		return nil, err
 	}
 	in := build(cfg, endpoints, p, time.Now, log, reg)

@@ -34,7 +34,8 @@ type Config struct {
 	DrainTimeout time.Duration `env:"SLUICE_RELAY_DRAIN_TIMEOUT" envDefault:"10s"`
 }
 
-func (c Config) check() error {
+// Check says everything that is wrong with the settings.
+func (c Config) Check() error {
 	var problems []error
 	if c.Batch < postgres.Shards {
 		problems = append(problems, fmt.Errorf("SLUICE_RELAY_BATCH is %d; it must be at least %d", c.Batch, postgres.Shards))
@@ -84,7 +85,7 @@ type Deps struct {
 
 // New checks the configuration and reports all that is wrong with it.
 func New(cfg Config, deps Deps) (*Relay, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	r := &Relay{cfg: cfg, log: deps.Log, topic: deps.Topic, owner: deps.Owner, store: deps.Store, publisher: deps.Publisher, now: deps.Now}

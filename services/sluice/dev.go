@@ -106,11 +106,11 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	step.Done("ingress, processor, relay, merchant")
-	d.next(p, dir, e)
-
 	if d.Demo || d.Exit {
 		ok, err := d.demo(ctx, e, p, log, began)
 		switch {
+		case errors.Is(err, context.Canceled):
+			return interrupted(ctx)
 		case err != nil:
 			return fmt.Errorf("demo: %w", err)
 		case d.Exit && !ok:
@@ -119,9 +119,15 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 			return nil
 		}
 	}
+	d.next(p, dir, e)
 	p.Line("\n%s", p.Dim("Running. Ctrl-C stops it; the data stays in "+dir.Path()+"."))
 	<-ctx.Done()
 	p.Line("\nstopping")
+	return interrupted(ctx)
+}
+
+// interrupted is why ctx ended: nil if somebody asked for it.
+func interrupted(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}

@@ -19,11 +19,14 @@ var ingressRole = role{
 	name: "ingress",
 	check: func(e environment) error {
 		s, err := read[ingressSettings](e)
-		if s.Deployment.Mode != "" {
-			_, unloaded := s.Deployment.load(e)
-			err = errors.Join(err, unloaded)
+		if s.Deployment.Mode == "" {
+			return err
 		}
-		return err
+		endpoints, unloaded := s.Deployment.load(e)
+		if unloaded != nil {
+			return errors.Join(err, unloaded)
+		}
+		return errors.Join(err, s.Ingress.Check(endpoints))
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[ingressSettings](p.env)

@@ -26,7 +26,7 @@ var processorRole = role{
 			_, unread := s.Deployment.readings()
 			err = errors.Join(err, unread)
 		}
-		return err
+		return errors.Join(err, s.Processor.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[processorSettings](p.env)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/pkg/daemon"
@@ -22,8 +23,8 @@ const relayConns = 4
 var relayRole = role{
 	name: "relay",
 	check: func(e environment) error {
-		_, err := read[relaySettings](e)
-		return err
+		s, err := read[relaySettings](e)
+		return errors.Join(err, s.Relay.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[relaySettings](p.env)

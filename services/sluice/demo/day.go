@@ -30,6 +30,8 @@ type happening struct {
 	copies int
 	// first: it arrives before everything else of its order.
 	first bool
+	// last: it arrives when everything else has been settled and published.
+	last bool
 	// forged: the body is changed after it was signed.
 	forged bool
 	// other: it belongs to the other mode.
@@ -98,8 +100,10 @@ func day(run string) []story {
 	add("disputed, and won", 89900, "EUR", dev.Stripe, want{status: order.Paid, dispute: order.DisputeWon},
 		at(50, order.KindPaid), of(at(300, order.KindDisputeOpened), "dp", 89900), of(at(420, order.KindDisputeWon), "dp", 89900))
 
-	add("an old failure arrives late: paid stays paid", 3500, "EUR", dev.Stripe, want{status: order.Paid},
-		at(62, order.KindPaid), at(61, order.KindFailed))
+	lateFailure := at(61, order.KindFailed)
+	lateFailure.last = true
+	add("an old failure arrives last: paid stays paid", 3500, "EUR", dev.Stripe, want{status: order.Paid},
+		at(62, order.KindPaid), lateFailure)
 
 	forged := at(70, order.KindPaid)
 	forged.forged = true

@@ -65,18 +65,14 @@ func (d Demo) Run(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	first, rest, err := d.deliveries(stories, time.Now().Add(-10*time.Hour).Truncate(time.Second))
+	waves, err := d.deliveries(stories, time.Now().Add(-10*time.Hour).Truncate(time.Second))
 	if err != nil {
 		return false, err
 	}
-	sent := map[int]int{}
-	for _, some := range [][]delivery{first, rest} {
-		answers, err := d.send(ctx, some)
-		if err != nil {
+	sent := answers{}
+	for _, wave := range [][]delivery{waves.first, waves.middle} {
+		if err := d.send(ctx, wave, sent); err != nil {
 			return false, err
-		}
-		for status, n := range answers {
-			sent[status] += n
 		}
 	}
 	for _, s := range stories {
@@ -86,17 +82,25 @@ func (d Demo) Run(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	d.Out.Line("  %d orders registered; %d webhooks sent in random order, with repeats: %d accepted, %d refused",
-		len(stories), sent[200]+sent[401], sent[200], sent[401])
-
 	step := d.Out.Step("settle")
 	ends, books, err := d.settle(ctx, stories, topic)
+	if err == nil {
+		if err = d.send(ctx, waves.last, sent); err == nil {
+			ends, books, err = d.settle(ctx, stories, topic)
+		}
+	}
 	if err != nil {
 		step.Fail()
 		return false, err
 	}
 	step.Done("every event has its verdict")
-	d.Out.Line("  first order status on Kafka %.1f s after the start", topic.firstSeen().Sub(d.Began).Seconds())
+	d.Out.Table([][]string{
+		{"orders registered", fmt.Sprint(len(stories))},
+		{"webhooks sent, in random order and with repeats", fmt.Sprint(sent.total())},
+		{"  accepted (2xx)", fmt.Sprint(sent[http.StatusOK])},
+		{"  refused (401, a wrong signature)", fmt.Sprint(sent[http.StatusUnauthorized])},
+		{"first order status on Kafka", fmt.Sprintf("%.1f s after the start", topic.firstSeen().Sub(d.Began).Seconds())},
+	})
 	return d.report(stories, ends, topic, before, books, sent), nil
 }
 
@@ -129,39 +133,43 @@ type delivery struct {
 	send.Webhook
 }
 
-// deliveries are all webhooks of the day: those that come before anything else,
-// and the others in random order. Some come twice or three times.
-func (d Demo) deliveries(stories []story, morning time.Time) (first, rest []delivery, err error) {
+// waves are all webhooks of the day: those that come before anything else, those
+// that come in random order, some twice or three times, and the last.
+type waves struct{ first, middle, last []delivery }
+
+func (d Demo) deliveries(stories []story, morning time.Time) (waves, error) {
 	random := rand.New(rand.NewPCG(2026, 11)) // the same day every time
+	var w waves
 	for _, s := range stories {
 		to, ok := d.Endpoints.Get(s.endpoint)
 		if !ok {
-			return nil, nil, fmt.Errorf("the endpoints file has no endpoint %q, which the demo needs", s.endpoint)
+			return w, fmt.Errorf("the endpoints file has no endpoint %q, which the demo needs", s.endpoint)
 		}
 		for _, h := range s.events {
 			f := h.fact
 			f.Time = morning.Add(h.at)
 			f.Live = (d.Mode == event.Live) != h.other
-			w, err := webhookOf(to, f)
+			body, err := webhookOf(to, f)
 			if err != nil {
-				return nil, nil, err
+				return w, err
 			}
-			one := delivery{s.endpoint, send.Webhook{Webhook: w, Forge: h.forged}}
+			one := delivery{s.endpoint, send.Webhook{Webhook: body, Forge: h.forged}}
 			if h.first {
-				first = append(first, one)
+				w.first = append(w.first, one)
+			}
+			wave := &w.middle
+			if h.last {
+				wave = &w.last
 			}
 			for range max(h.copies, 1) + random.IntN(3) {
-				rest = append(rest, one)
+				*wave = append(*wave, one)
 			}
 		}
 	}
 	stray, err := d.strays()
-	if err != nil {
-		return nil, nil, err
-	}
-	rest = append(rest, stray...)
-	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	return first, rest, nil
+	w.middle = append(w.middle, stray...)
+	random.Shuffle(len(w.middle), func(i, j int) { w.middle[i], w.middle[j] = w.middle[j], w.middle[i] })
+	return w, err
 }
 
 // strays are authentic webhooks that no order is waiting for: of a type that
@@ -189,10 +197,19 @@ func webhookOf(to endpoint.Endpoint, f sample.Fact) (sample.Webhook, error) {
 	return sample.Make(to.Provider.Name(), f)
 }
 
-// send delivers in the given order, several at once. A 503 is sent again, as a
-// provider would.
-func (d Demo) send(ctx context.Context, ds []delivery) (answers map[int]int, err error) {
-	answers = map[int]int{}
+// answers counts HTTP statuses.
+type answers map[int]int
+
+func (a answers) total() (n int) {
+	for _, count := range a {
+		n += count
+	}
+	return n
+}
+
+// send delivers in the given order, several at once, and counts the answers. A
+// 503 is sent again, as a provider would.
+func (d Demo) send(ctx context.Context, ds []delivery, sent answers) (err error) {
 	client := &http.Client{Timeout: 30 * time.Second}
 	for chunk := range slices.Chunk(ds, 8) {
 		results := make(chan send.Answer)
@@ -206,11 +223,11 @@ func (d Demo) send(ctx context.Context, ds []delivery) (answers map[int]int, err
 			if a.Status == 0 {
 				err = errors.Join(err, a.Err)
 			}
-			answers[a.Status]++
+			sent[a.Status]++
 		}
 		if err != nil {
-			return nil, fmt.Errorf("send webhooks: %w", err)
+			return fmt.Errorf("send webhooks: %w", err)
 		}
 	}
-	return answers, nil
+	return nil
 }

@@ -76,6 +76,7 @@ func open(cfg Config, log *slog.Logger) (*Broker, error) {
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.DefaultNumPartitions(6),
 		kfake.BrokerConfigs(brokerConfig),
+		kfake.MaxVersions(versions()),
 		kfake.WithLogger(brokerLog{log}),
 	)
 	if err != nil {

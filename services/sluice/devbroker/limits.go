@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // What this broker cannot do without losing records (each measured 2026-11):
@@ -104,4 +105,14 @@ var brokerConfig = map[string]string{
 	"log.cleaner.backoff.ms":    "9000000000", // 104 days
 	"offsets.retention.minutes": "2147483647",
 	"message.max.bytes":         "1310720",
+}
+
+// versions keeps Kafka's own tools from answers they stumble over: this broker's
+// DescribeTopicPartitions lacks a list (they ask by Metadata instead), and from
+// version 5 its CreateTopics lacks the source of each setting (seen with 4.3).
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.DescribeTopicPartitions), -1)
+	v.SetMaxKeyVersion(int16(kmsg.CreateTopics), 4)
+	return v
 }
