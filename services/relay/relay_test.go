@@ -1,0 +1,333 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/pkg/kafka"
+	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
+)
+
+func TestEveryTransitionIsPublishedOnceAndInVersionOrder(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	w.write(1, 200, 1, 5)
+	r, stop := w.start("a", config(), w.publisher())
+	p := w.topic()
+	p.take(1000)
+	w.write(1, 200, 6, 10)
+	p.take(2000)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	if err := r.Ready(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Fatalf("drain: %v", err)
+	}
+	p.whole()
+
+	// Another relay begins where the cursors are.
+	w.start("b", config(), w.publisher())
+	w.write(201, 201, 1, 1)
+	p.take(2001)
+	if p.copies > 0 {
+		t.Errorf("%d messages came twice", p.copies)
+	}
+}
+
+// O40: a row with a lower id that commits later is published, and a gap that a
+// roll-back left holds nothing up.
+func TestALateCommitIsPublishedToo(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	w.start("a", config(), w.publisher())
+	p := w.topic()
+	late, err := w.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.ExecContext(t.Context(), insert, 1, 1, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.write(2, 2, 1, 1)
+	gone, err := w.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.ExecContext(t.Context(), insert, 3, 3, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	w.write(4, 4, 1, 1)
+	p.take(3)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+}
+
+// switchable is a broker whose produce requests can be made to fail.
+func switchable(t *testing.T) (brokers kafka.Config, fail func(bool)) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(6, kafka.Status))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var away atomic.Bool
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if away.Load() {
+			return nil, errors.New("the broker hangs up"), true
+		}
+		return nil, nil, false
+	})
+	return kafka.Config{Brokers: c.ListenAddrs()}, away.Store
+}
+
+// O39: nothing is marked that Kafka has not acknowledged; the relay says that it
+// waits, and goes on by itself.
+func TestNothingIsMarkedWhileKafkaIsAway(t *testing.T) {
+	brokers, away := switchable(t)
+	w := newWorld(t, brokers)
+	away(true)
+	r, _ := w.start("a", config(), w.publisher())
+	w.write(1, 20, 1, 1)
+	w.until("the relay says that it waits for Kafka", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), "Kafka")
+	})
+	if n := w.unmarked(); n != 20 {
+		t.Fatalf("%d of 20 rows are marked that no broker has", 20-n)
+	}
+	away(false)
+	p := w.topic()
+	p.take(20)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	w.until("the relay is ready", func() bool { return r.Ready() == nil })
+	p.whole()
+}
+
+// O39, second run: one partition fails; its rows stay, in order, and only they
+// are tried again.
+func TestOnePartitionThatFailsKeepsItsRows(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(6, kafka.Status))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := newWorld(t, kafka.Config{Brokers: c.ListenAddrs()})
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: kafka.Status, Partitions: []int32{3}, Err: kerr.UnknownServerError, Count: -1})
+	r, _ := w.start("a", config(), w.publisher())
+	w.write(1, 100, 1, 2)
+	w.until("the relay says that publishing fails", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), "failed")
+	})
+	if n := w.unmarked(); n == 0 {
+		t.Fatal("rows of the failing partition are marked")
+	}
+	fault.Remove()
+	p := w.topic()
+	p.take(200)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	p.whole()
+	if p.copies > 0 {
+		t.Errorf("%d messages of sound partitions came twice", p.copies)
+	}
+}
+
+// O32: an oversized message is put aside, once, and the others go out.
+func TestAMessageThatIsTooLargeTakesNoHostages(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	w.write(1, 25, 1, 1)
+	w.exec(`INSERT INTO order_transitions (shard, order_no, order_id, version, from_status, to_status, amount, currency,
+		paid, refunded, cause_source, cause_event_id, occurred_at)
+		SELECT 7, 999, 'large', 1, 0, 1, 100, 'USD', 0, 0, 'stripe-eu', string_agg(md5(i::text), ''), 0 FROM generate_series(1, 80000) i`)
+	w.write(26, 50, 1, 1)
+	w.start("a", config(), w.publisher())
+	p := w.topic()
+	p.take(50)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	if n := w.number(`SELECT count(*) FROM review_items WHERE kind = 'message_refused' AND subject = 'large/1'`); n != 1 {
+		t.Errorf("%d review items for the large one, want 1", n)
+	}
+	if p.copies > 0 {
+		t.Errorf("%d messages came twice", p.copies)
+	}
+}
+
+// stalling freezes before some batches, for longer than the lease, and dies after
+// others: what it published is then not marked.
+type stalling struct {
+	Publisher
+	ttl time.Duration
+	mu  sync.Mutex
+	rnd *rand.Rand
+	n   int
+}
+
+func (s *stalling) Publish(ctx context.Context, records []kafka.Record) error {
+	s.mu.Lock()
+	s.n++
+	dice := s.rnd.IntN(8)
+	s.mu.Unlock()
+	if dice == 0 {
+		pause(ctx, 2*s.ttl)
+	}
+	if err := s.Publisher.Publish(ctx, records); err != nil {
+		return err
+	}
+	if dice == 1 {
+		return errors.New("killed between the acknowledgement and the mark")
+	}
+	return nil
+}
+
+// O41: relays that freeze and die share the shards without gaps; every repeat
+// carries the same id and bytes.
+func TestRelaysThatFreezeAndDieLeaveNoGapsAndRepeatTheSameBytes(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	cfg := config()
+	cfg.Batch, cfg.LeaseTTL = 128, 150*time.Millisecond
+	for i, owner := range []string{"a", "b", "c"} {
+		w.start(owner, cfg, &stalling{Publisher: w.publisher(), ttl: cfg.LeaseTTL, rnd: rand.New(rand.NewPCG(41, uint64(i)))})
+	}
+	p := w.topic()
+	for v := 1; v <= 20; v++ {
+		w.write(1, 100, v, v)
+		p.take(v * 50)
+	}
+	p.take(2000)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	p.whole()
+	t.Logf("%d repeats of %d messages", p.copies, len(p.first))
+}
+
+// O41: without stalls two relays share the work and nothing is repeated.
+func TestTwoRelaysShareTheShards(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	_, stopA := w.start("a", config(), w.publisher())
+	w.start("b", config(), w.publisher())
+	half := func(owner string) bool {
+		return w.number(`SELECT count(*) FROM relay_shards WHERE owner = $1 AND lease_until > now()`, owner) == postgres.Shards/2
+	}
+	w.until("each has half of the shards", func() bool { return half("a") && half("b") })
+	w.write(1, 100, 1, 5)
+	p := w.topic()
+	p.take(500)
+	if err := stopA(); err != nil {
+		t.Fatal(err)
+	}
+	w.until("b has all shards", func() bool {
+		return w.number(`SELECT count(*) FROM relay_shards WHERE owner = 'b'`) == postgres.Shards
+	})
+	w.write(1, 100, 6, 10)
+	p.take(1000)
+	p.whole()
+	if p.copies > 0 {
+		t.Errorf("%d messages came twice", p.copies)
+	}
+}
+
+// blocked is a broker that acknowledges only when it is told to.
+type blocked struct {
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (b *blocked) Publish(ctx context.Context, _ []kafka.Record) error {
+	b.entered <- struct{}{}
+	select {
+	case <-b.release:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestAStopWaitsForTheBatchInFlightAndMarksIt(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	b := &blocked{entered: make(chan struct{}, 8), release: make(chan struct{})}
+	_, stop := w.start("a", config(), b)
+	w.write(1, 10, 1, 1)
+	<-b.entered
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	close(b.release)
+	if err := <-ended; err != nil {
+		t.Fatalf("drain: %v", err)
+	}
+	if n := w.unmarked(); n != 0 {
+		t.Errorf("%d acknowledged rows are not marked", n)
+	}
+	if n := w.number(`SELECT count(*) FROM relay_shards WHERE owner IS NOT NULL`); n != 0 {
+		t.Errorf("a stopped relay keeps %d shards", n)
+	}
+}
+
+func TestAStopWhileKafkaIsAwaySaysThatItWasNotClean(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	b := &blocked{entered: make(chan struct{}, 8), release: make(chan struct{})}
+	cfg := config()
+	cfg.DrainTimeout = 50 * time.Millisecond
+	_, stop := w.start("a", cfg, b)
+	w.write(1, 10, 1, 1)
+	<-b.entered
+	if err := stop(); err == nil {
+		t.Error("the drain was reported as clean")
+	}
+	if n := w.unmarked(); n != 10 {
+		t.Errorf("%d rows are marked that nobody acknowledged", 10-n)
+	}
+}
+
+// O39 for the other side: the database's connections die.
+func TestARelayThatLosesTheDatabaseGoesOnByItself(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	w.start("a", config(), w.publisher())
+	p := w.topic()
+	for v := 1; v <= 5; v++ {
+		w.write(1, 50, v, v)
+		w.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	}
+	p.take(250)
+	w.until("all is marked", func() bool { return w.unmarked() == 0 })
+	p.whole()
+}
+
+func TestARowOfALaterReleaseStopsTheRelayRatherThanBeSkipped(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	r, _ := w.start("a", config(), w.publisher())
+	w.write(1, 1, 1, 1)
+	w.exec(`ALTER TABLE order_transitions ALTER format SET DEFAULT 2`)
+	w.write(1, 1, 2, 2)
+	w.until("the relay says so", func() bool {
+		err := r.Ready()
+		return err != nil && strings.Contains(err.Error(), "format 2")
+	})
+	if n := w.number(`SELECT count(*) FROM order_transitions t JOIN relay_shards s USING (shard) WHERE t.id > s.cursor AND format = 2`); n != 1 {
+		t.Error("the row is marked")
+	}
+}
+
+func TestEveryProblemOfTheConfigurationIsNamed(t *testing.T) {
+	_, err := New(Config{}, Deps{})
+	for _, want := range []string{"SLUICE_RELAY_BATCH", "SLUICE_RELAY_POLL_INTERVAL", "SLUICE_RELAY_LEASE_TTL", "SLUICE_RELAY_DRAIN_TIMEOUT"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named in: %v", want, err)
+		}
+	}
+}
