@@ -44,12 +44,12 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	if err != nil {
 		return applied, err
 	}
-	touched := make(map[int64]bool, len(facts))
-	for _, no := range r.orderNos {
-		touched[no] = true
+	touched := make(map[int64]bool, len(facts)) // true: a registration comes, which may be there already
+	for i, no := range r.orderNos {
+		touched[no] = touched[no] || facts[i].Kind == order.KindRegistered
 	}
 	for from, to := range r.moved {
-		touched[from], touched[to] = true, true
+		touched[from], touched[to] = true, touched[to]
 	}
 	orders, err := tx.lockOrders(ctx, touched)
 	if err != nil {
@@ -118,8 +118,7 @@ func (o *lockedOrder) take(stub *lockedOrder) {
 func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes, moved Books) error {
 	var (
 		registered, registration = o.registrations()
-		before, all              []order.Entry
-		members                  []*member
+		before, all, members     = w.before[:0], w.all[:0], w.members[:0]
 		nEvents, nHeld           int32
 	)
 	for i := range o.set {
@@ -133,7 +132,10 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 			before = append(before, m.entry())
 		}
 	}
-	old, folded := order.Fold(registered, before), order.Fold(registration, all)
+	w.before, w.all, w.members = before, all, members
+	old, folded := &w.old, &w.folded
+	old.Fold(registered, before)
+	folded.Fold(registration, all)
 	for i, m := range members {
 		judged := folded.Judgements[i]
 		// Which of the two it awaits is not the fold's to know: both wait for the order.
@@ -171,7 +173,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 	s.NEvents, s.NHeld = nEvents, nHeld
 	s.Status, s.Dispute = int16(folded.State.Status), int16(folded.State.Dispute)
 	s.Paid, s.Refunded = folded.State.Paid, folded.State.Refunded
-	for _, c := range order.Changes(old, folded) {
+	for _, c := range order.Changes(*old, *folded) {
 		s.Version++
 		w.transitions = append(w.transitions, o.transition(c))
 	}
@@ -244,6 +246,11 @@ type writes struct {
 	heldReasons dbgen.SetHeldReasonsParams
 	unheld      []member
 	transitions []dbgen.AddOrderTransitionsParams
+
+	// Memory that one fold leaves to the next.
+	before, all []order.Entry
+	members     []*member
+	old, folded order.Outcome
 }
 
 // judged notes what a verdict means for the rows of an event.

@@ -50,19 +50,21 @@ func (o *lockedOrder) find(hash [16]byte) *member {
 	return nil
 }
 
-// lockOrders locks orders by number and reads the sets of those that have one.
+// lockOrders locks orders by number and reads the sets of those that have events.
+// Without any, the set holds at most registrations, and the row says what the last
+// one said: such a set is read only where nos says so.
 func (tx Tx) lockOrders(ctx context.Context, nos map[int64]bool) (map[int64]*lockedOrder, error) {
 	rows, err := tx.q.LockOrders(ctx, slices.Sorted(maps.Keys(nos)))
 	if err != nil {
 		return nil, fmt.Errorf("lock orders: %w", err)
 	}
 	orders := make(map[int64]*lockedOrder, len(rows))
-	var load []int64
-	for _, r := range rows {
-		orders[r.OrderNo] = &lockedOrder{no: r.OrderNo, id: r.OrderID.String, state: r}
-		// Without events the set holds at most registrations, and the row says what
-		// the last one said.
-		if r.NEvents > 0 {
+	all := make([]lockedOrder, len(rows))
+	load := make([]int64, 0, len(rows))
+	for i, r := range rows {
+		all[i] = lockedOrder{no: r.OrderNo, id: r.OrderID.String, state: r, set: make([]member, 0, r.NEvents+3)}
+		orders[r.OrderNo] = &all[i]
+		if r.NEvents > 0 || nos[r.OrderNo] {
 			load = append(load, r.OrderNo)
 		}
 	}
@@ -71,7 +73,7 @@ func (tx Tx) lockOrders(ctx context.Context, nos map[int64]bool) (map[int64]*loc
 			return nil, fmt.Errorf("lock orders: order number %d is gone", no)
 		}
 	}
-	if load == nil {
+	if len(load) == 0 {
 		return orders, nil
 	}
 	events, err := tx.q.LoadOrderEvents(ctx, load)

@@ -115,8 +115,10 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 func (w *worker) claim(ctx context.Context, a kafka.Assignment) (applied int64, err error) {
 	c, applied, err := w.Store.ClaimPartition(ctx, a.TopicID, a.Topic, a.Partition, w.owner)
 	if err != nil {
+		w.problem.Store(&err)
 		return 0, err
 	}
+	w.problem.Store(nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.claims[a.Partition] = c
