@@ -101,6 +101,11 @@ func TestAMalformedSignatureHeaderIsRefusedAndNothingElseHappens(t *testing.T) {
 	if len(p.all()) != 0 {
 		t.Error("an unverified body was produced")
 	}
+	signature := sign(t, time.Now(), body)["Stripe-Signature"]
+	want(t, "a right one too long to keep", r.post("/webhooks/shop", map[string]string{"Stripe-Signature": signature + ",v0=" + strings.Repeat("a", 5000)}, body), 401)
+	if len(p.all()) != 0 {
+		t.Error("a body that cannot be verified again was produced")
+	}
 	want(t, "a good one right after", r.send(paid("evt_good")), 200)
 	if r.counted("shop", refused, "missing") == 0 || r.counted("shop", refused, "malformed") == 0 || r.counted("shop", refused, "mismatch")+r.counted("shop", refused, "malformed") < 10 {
 		t.Error("the reasons are not counted")
@@ -144,12 +149,21 @@ func TestUnknownAndUnreadableEventsAreTakenAndKept(t *testing.T) {
 		`{"id":"` + strings.Repeat("i", 5000) + `","type":"x","created":1764500000}`, `{"id":"evt_t","type":"` + strings.Repeat("x", 10_000) + `","created":1764500000}`} {
 		want(t, fmt.Sprintf("%.40s", body), r.send([]byte(body)), 200)
 		sum := sha256.Sum256([]byte(body))
-		if e := p.last(t); e.Type != event.Unreadable || e.ID != "sha256:"+hex.EncodeToString(sum[:]) || string(e.Body) != body || e.Order != "" {
+		if e := p.last(t); e.Type != event.Unreadable || e.ID != "sha256:"+hex.EncodeToString(sum[:]) || string(e.Body) != body || e.Order != "" || e.TimeRepeats {
 			t.Errorf("%.40s was kept as %s %q", body, e.Type, e.ID)
 		}
 	}
 	if n := r.counted("shop", accepted, "unreadable"); n != 10 {
 		t.Errorf("%v counted as unreadable, want 10", n)
+	}
+}
+
+func TestATimeThatNoRecordCanStateIsNoTime(t *testing.T) {
+	far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]time.Time{far: {}, far.Add(-time.Second): far.Add(-time.Second), {}: {}, time.Unix(1, 0): time.Unix(1, 0)} {
+		if got := statable(at); !got.Equal(want) {
+			t.Errorf("%v became %v", at, got)
+		}
 	}
 }
 

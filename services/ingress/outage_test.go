@@ -233,6 +233,24 @@ func TestAStopFinishesRequestsAndFlushes(t *testing.T) {
 	}
 }
 
+// O48: a load balancer hears of the stop before anything is refused.
+func TestAStopIsToldBeforeItIsDone(t *testing.T) {
+	cfg := config()
+	cfg.Unready = time.Second
+	p := &fakeProducer{}
+	r := start(t, cfg, p)
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	until(t, "not ready", func() bool { return r.Ready() != nil })
+	want(t, "between", r.send(paid("evt_1")), 200)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if len(p.all()) != 1 || !p.closed {
+		t.Error("the producer was not closed, or the record is missing")
+	}
+}
+
 // O48: with Kafka away the end is bounded, and it is not called clean.
 func TestAStopWithoutKafkaIsBoundedAndNotClean(t *testing.T) {
 	c, brokers := broker(t)
