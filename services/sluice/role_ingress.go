@@ -16,7 +16,8 @@ type ingressSettings struct {
 }
 
 var ingressRole = role{
-	name: "ingress",
+	name:  "ingress",
+	alone: ingress.Tune,
 	check: func(e environment) error {
 		s, err := read[ingressSettings](e)
 		if s.Deployment.Mode == "" {

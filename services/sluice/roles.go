@@ -31,6 +31,8 @@ type role struct {
 	check func(environment) error
 	// start waits for what the role needs, saying for what, and makes it.
 	start func(context.Context, process) (daemon.Worker, error)
+	// alone, if set, prepares a process that runs nothing but this role.
+	alone func()
 }
 
 var roles = []role{ingressRole, processorRole, relayRole, merchantRole}
@@ -66,6 +68,9 @@ func serve(ctx context.Context, names []string, e environment, c *console) error
 	}
 	ctx, stop := daemon.Notify(ctx, log)
 	defer stop()
+	if len(chosen) == 1 && chosen[0].alone != nil {
+		chosen[0].alone()
+	}
 	return launch(ctx, cfg, chosen, e, log)
 }
 
