@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -18,13 +19,24 @@ import (
 // maxBody is far more than a registration needs.
 const maxBody = 16 << 10
 
-const path = "/v1/orders/:order_id"
+const path = "/v1/orders/"
+
+// orderID is what follows path, with its escapes undone once. (echo's parameter
+// is unescaped or not depending on the spelling of the rest.)
+func orderID(c echo.Context) string {
+	escaped := strings.TrimPrefix(c.Request().URL.EscapedPath(), path)
+	id, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "\x00" // no order has it
+	}
+	return id
+}
 
 func (m *Merchant) handler() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = m.unrouted
-	e.PUT(path, m.measured("put", m.put))
-	e.GET(path, m.measured("get", m.get))
+	e.PUT(path+":order_id", m.measured("put", m.put))
+	e.GET(path+":order_id", m.measured("get", m.get))
 	return e
 }
 
@@ -67,7 +79,7 @@ func (m *Merchant) put(c echo.Context) error {
 	case err != nil:
 		return refuse(c, http.StatusBadRequest, "the request broke off")
 	}
-	reg, problems := parseRegistration(c.Param("order_id"), body)
+	reg, problems := parseRegistration(orderID(c), body)
 	if len(problems) > 0 {
 		return refuse(c, http.StatusBadRequest, problems...)
 	}
@@ -94,7 +106,7 @@ func (m *Merchant) put(c echo.Context) error {
 
 // get answers where a registered order stands.
 func (m *Merchant) get(c echo.Context) error {
-	id := c.Param("order_id")
+	id := orderID(c)
 	if id == "" || checkText("order id", id) != nil {
 		return refuse(c, http.StatusNotFound, "no such order")
 	}
