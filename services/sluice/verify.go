@@ -33,6 +33,17 @@ func (f *files) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
+// Help teaches by examples.
+func (*VerifyCmd) Help() string {
+	return `For people who add a provider. Prints a line for each failure; the last line is the counts. Skipped are
+entries of providers that are not built in.
+
+Examples:
+  sluice verify --vectors vectors/stripe.json
+  sluice verify --fixtures fixtures/stripe.json
+  sluice verify vectors/*.json fixtures/*.json`
+}
+
 // Run prints a line for each failure and the counts in the last line. It fails if
 // anything failed, or if there was nothing to run.
 func (v *VerifyCmd) Run(c *console) error {

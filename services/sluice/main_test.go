@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// `sluice dev` starts its broker as this very program: here, the test's.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "broker" {
+		if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func sluice(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := run(args, &out, &out)
+	return out.String(), err
+}
+
+func TestEveryCommandTeachesByExample(t *testing.T) {
+	parser, err := kong.New(&cli{}, kong.Bind(&console{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(n *kong.Node)
+	walk = func(n *kong.Node) {
+		if n.Help == "" {
+			t.Errorf("%s: says nothing", n.FullPath())
+		}
+		if n.Leaf() && n.Name != "version" && !strings.Contains(n.Detail, "Example") {
+			t.Errorf("%s: no example", n.FullPath())
+		}
+		for _, below := range n.Children {
+			walk(below)
+		}
+	}
+	for _, n := range parser.Model.Children {
+		walk(n)
+	}
+}
+
+func TestAnUnknownCommandOrFlagSaysWhereToLook(t *testing.T) {
+	for _, args := range [][]string{{"nonsense"}, {"dev", "--nonsense"}, {"run", "nobody"}, {"send", "--type", "nonsense"}} {
+		if _, err := sluice(t, args...); err == nil || !strings.Contains(err.Error(), "--help") && !strings.Contains(err.Error(), "there are") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func check(t *testing.T, e environment, roles ...string) string {
+	t.Helper()
+	sections, err := configCheckCmd{Roles: roles}.check(context.Background(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range sections {
+		if s.err != nil {
+			fmt.Fprintf(&b, "%s: %v\n", s.name, s.err)
+		}
+	}
+	return b.String()
+}
+
+func endpoints(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "endpoints.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// O05: a deployment that cannot verify does not start, and says all of why.
+func TestConfigCheckPrintsEveryProblemAtOnceAndNoSecret(t *testing.T) {
+	const secret = "hunter2-hunter2-hunter2"
+	file := endpoints(t, `endpoints:
+  - {name: one, provider: nobody, secrets: [env:ONE]}
+  - {name: two, provider: stripe, secrets: [env:NOT_SET]}
+  - {name: three, provider: stripe, secrets: [`+secret+`]}
+`)
+	got := check(t, environment{"SLUICE_MODE": "live", "SLUICE_ENDPOINTS": file, "ONE": secret, "SLUICE_INGRESS_DEADLINE": secret,
+		"SLUICE_PROCESSOR_WORKERS": "many", "SLUICE_RELAY_LEASE_TTL": "1ms", "SLUICE_MERCHANT_ADDRESS": "0.0.0.0:8081", "SLUICE_LOG_FORMAT": "xml"})
+	for _, want := range []string{
+		"ingress: ", "KAFKA_BROKERS is not set", "SLUICE_INGRESS_DEADLINE cannot be read as a duration", `endpoint "one": provider`, "NOT_SET", `endpoint "three": secrets[0]`,
+		"processor: ", "DATABASE_URL is not set", "SLUICE_PROCESSOR_WORKERS cannot be read as a whole number",
+		"relay: ", "SLUICE_RELAY_LEASE_TTL",
+		"merchant: ", "SLUICE_MERCHANT_TOKEN",
+		"process: ", "SLUICE_LOG_FORMAT",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+	if strings.Contains(got, secret) {
+		t.Error("a secret was printed")
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+func TestConfigCheckPassesWhatIsRight(t *testing.T) {
+	file := endpoints(t, "endpoints:\n  - {name: one, provider: stripe, secrets: [env:ONE]}\n")
+	e := environment{"SLUICE_MODE": "test", "SLUICE_ENDPOINTS": file, "ONE": "whsec_of_this_very_test_only", "KAFKA_BROKERS": "a:9092", "DATABASE_URL": "postgres://x"}
+	if got := check(t, e); got != "" {
+		t.Error(got)
+	}
+	delete(e, "DATABASE_URL")
+	if got := check(t, e, "ingress"); got != "" {
+		t.Errorf("ingress needs no database: %s", got)
+	}
+	if _, err := (configCheckCmd{Roles: []string{"nobody"}}).check(t.Context(), e); err == nil {
+		t.Error("checked a role that does not exist")
+	}
+}
+
+func TestConfigCheckConnectSaysWhatDoesNotAnswer(t *testing.T) {
+	e := environment{"KAFKA_BROKERS": "127.0.0.1:1", "DATABASE_URL": "postgres://u:hidden-password@127.0.0.1:1/d"}
+	for _, s := range connect(t.Context(), e) {
+		if s.err == nil {
+			t.Errorf("%s, though nobody listens", s.name)
+		} else if strings.Contains(s.err.Error(), "hidden-password") {
+			t.Errorf("the password is in %v", s.err)
+		}
+	}
+}
+
+func TestASettingIsNamedByItsVariable(t *testing.T) {
+	type nested struct {
+		Ingress ingressSettings
+		Relay   relaySettings
+	}
+	_, err := read[nested](environment{"KAFKA_BROKERS": "x", "DATABASE_URL": "x", "SLUICE_MODE": "live", "SLUICE_RELAY_DRAIN_TIMEOUT": "x", "SLUICE_INGRESS_REQUESTS": "x", "KAFKA_TLS": "x"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"SLUICE_RELAY_DRAIN_TIMEOUT", "SLUICE_INGRESS_REQUESTS", "KAFKA_TLS"} {
+		if !strings.Contains(err.Error(), want+" cannot be read") {
+			t.Errorf("%s is not named in: %v", want, err)
+		}
+	}
+}
+
+var accepted = regexp.MustCompile(`accepted \(records in the raw topic\)\s+(\d+)`)
+
+// The whole of it, twice on one data directory: what the first run accepted is
+// there in the second, and the books add up over both.
+func TestSluiceDevRunsItsDemoAndKeepsEverythingFromRunToRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	t.Setenv("KAFKA_TLS", "true") // a setting for another cluster must not matter
+	day := func() int {
+		out, err := sluice(t, "dev", "--demo", "--exit", "--data-dir", dir, "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		if err != nil {
+			log, _ := os.ReadFile(filepath.Join(dir, "sluice.log"))
+			t.Fatalf("%v\n%s\n%s", err, out, log)
+		}
+		for _, want := range []string{"not for production", "first order status on Kafka", "refused with 401", "held: second_payment", "orders.status.v1", "unaccounted"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("does not say %q", want)
+			}
+		}
+		if strings.ContainsRune(out, '\x1b') {
+			t.Error("colour in a file")
+		}
+		m := accepted.FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("no books in\n%s", out)
+		}
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	first := day()
+	if second := day(); second != 2*first {
+		t.Errorf("the first day had %d webhooks, both together %d", first, second)
+	}
+}
