@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -94,8 +95,10 @@ type Consumer struct {
 	opts    ConsumerOptions
 	topic   string
 	topicID [16]byte
-	next    map[int32]int64 // offset expected next; only Poll's
 	wanted  atomic.Bool
+
+	mu   sync.Mutex
+	next map[int32]int64 // offset expected next
 }
 
 // NewConsumer joins the group.
@@ -163,6 +166,7 @@ func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.
 		end, _ := ends.Lookup(c.topic, p)
 		at, gaps := begin(Assignment{c.topicID, c.topic, p}, o.EpochOffset().Offset, applied[p], first.Offset, end.Offset)
 		parts[p] = kgo.NewOffset().At(at)
+		c.expect(p, at)
 		for _, g := range gaps {
 			c.gap(ctx, g)
 		}
@@ -245,12 +249,19 @@ func (c *Consumer) Poll(ctx context.Context, limit int) (Batch, error) {
 	}
 }
 
+// expect sets the offset that a partition goes on with and returns what it was.
+func (c *Consumer) expect(p int32, next int64) (before int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, c.next[p] = c.next[p], next
+	return before
+}
+
 // watch notices when retention overtook a partition that was being read. A jump
 // that the log's start does not explain is none of ours: markers of transactions.
 func (c *Consumer) watch(ctx context.Context, p int32, first, last int64) {
-	expected, ok := c.next[p]
-	c.next[p] = last + 1
-	if !ok || first <= expected {
+	expected := c.expect(p, last+1)
+	if first <= expected {
 		return
 	}
 	starts, err := c.adm.ListStartOffsets(ctx, c.topic)
@@ -321,5 +332,17 @@ func (c *Consumer) Allow() {
 // Wanted says that the group is waiting for this consumer's batch to end.
 func (c *Consumer) Wanted() bool { return c.wanted.Load() }
 
+// leaveTimeout bounds leaving while no broker answers; then the session ends by
+// itself.
+const leaveTimeout = 3 * time.Second
+
 // Close leaves the group. What was polled and not committed, another reads again.
-func (c *Consumer) Close() { c.cl.CloseAllowingRebalance() }
+func (c *Consumer) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	c.cl.AllowRebalance()
+	if err := c.cl.LeaveGroupContext(ctx); err != nil {
+		c.log.Warn("left the consumer group without a word", "error", err)
+	}
+	c.cl.CloseAllowingRebalance()
+}

@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"context"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 // O36
@@ -39,5 +43,32 @@ func TestAPartitionBeginsWhereNothingIsSkippedAndEveryGapIsNamed(t *testing.T) {
 		if d := cmp.Diff(c.gaps, gaps); d != "" {
 			t.Errorf("%s: gaps (-want +got):\n%s", c.name, d)
 		}
+	}
+}
+
+// O48: a stop while Kafka is down is bounded.
+func TestClosingAConsumerWhileNoBrokerAnswersIsBounded(t *testing.T) {
+	cfg := Config{}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, cfg.Topic(Raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Brokers = cluster.ListenAddrs()
+	assigned := make(chan struct{})
+	c, err := NewConsumer(t.Context(), cfg, slog.New(slog.DiscardHandler), ConsumerOptions{
+		Claim: func(context.Context, Assignment) (int64, error) { close(assigned); return -1, nil },
+		Gap:   func(context.Context, Gap) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-assigned
+	cluster.Close()
+	closed := make(chan struct{})
+	go func() { c.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(3 * leaveTimeout):
+		t.Fatal("it did not close")
 	}
 }

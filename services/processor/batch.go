@@ -65,7 +65,10 @@ func (w *worker) transact(ctx context.Context, records []*record) error {
 		}
 	}
 	if b.deadLetters > 0 {
-		w.publishDeadLetters(ctx)
+		select {
+		case w.letters <- struct{}{}:
+		default: // it is under way
+		}
 	}
 	return nil
 }

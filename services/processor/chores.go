@@ -36,6 +36,7 @@ func (p *Processor) chores(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-p.letters:
 		}
 	}
 }

@@ -75,6 +75,8 @@ type Processor struct {
 	publisher *kafka.Publisher
 	window    atomic.Pointer[postgres.Window]
 	workers   []*worker
+	// letters wakes the chores when dead letters wait for their topic.
+	letters chan struct{}
 }
 
 // New waits for the database and Kafka, and makes the table partitions that are
@@ -83,7 +85,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	p := &Processor{cfg: cfg, Deps: deps, metrics: newMetrics(deps.Reg)}
+	p := &Processor{cfg: cfg, Deps: deps, metrics: newMetrics(deps.Reg), letters: make(chan struct{}, 1)}
 	if err := daemon.Wait(ctx, p.Log, "the database", p.ensurePartitions); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package processor
 
 import (
 	"errors"
+	"strings"
+	"time"
 
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
@@ -51,6 +53,7 @@ func (w *worker) parse(b kafka.Batch) []*record {
 	for i := range b.Records {
 		r := &all[i]
 		r.Record = &b.Records[i]
+		r.Timestamp = appended(r.Timestamp)
 		records[i] = r
 		e, err := event.Parse(r.Key, r.Value, r.Headers)
 		r.event = e
@@ -78,11 +81,21 @@ func (w *worker) parse(b kafka.Batch) []*record {
 	return records
 }
 
+// die makes the record a dead letter. Its detail is always text that can be
+// stored: nothing may keep a dead letter from being kept.
 func (r *record) die(reason, detail string) {
-	if len(detail) > maxDetail {
-		detail = detail[:maxDetail]
-	}
+	detail = strings.ReplaceAll(detail, "\x00", "")
+	detail = strings.ToValidUTF8(detail[:min(len(detail), maxDetail)], "")
 	r.dead, r.detail = reason, detail
+}
+
+// appended is the broker's append time, or the epoch where a record carries a
+// time of its own making that no calendar has.
+func appended(t time.Time) time.Time {
+	if y := t.Year(); y < 2000 || y > 2200 {
+		return time.Unix(0, 0)
+	}
+	return t
 }
 
 // endpoint is where the books count it.

@@ -19,7 +19,8 @@ type processorSettings struct {
 }
 
 var processorRole = role{
-	name: "processor",
+	name:  "processor",
+	alone: processor.Tune,
 	check: func(e environment) error {
 		s, err := read[processorSettings](e)
 		if s.Deployment.Mode != "" {
