@@ -14,7 +14,7 @@ type options struct {
 }
 
 var (
-	full = options{rounds: 3, flood: 5 * time.Second, warm: 3 * time.Second, steady: 20 * time.Second,
+	full = options{rounds: 5, flood: 4 * time.Second, warm: 6 * time.Second, steady: 20 * time.Second,
 		orders: 70_000, single: 10 * time.Second, path: 30 * time.Second}
 	short = options{rounds: 1, flood: 500 * time.Millisecond, warm: 200 * time.Millisecond, steady: time.Second,
 		orders: 1_000, single: time.Second, path: 2 * time.Second}

@@ -181,6 +181,25 @@ func (p *Process) PeakMemory() int64 {
 	return kib << 10
 }
 
+// CPU is the processor time it has used, in all threads; 0 where the system does
+// not say.
+func (p *Process) CPU() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		return 0
+	}
+	// The program's name, in brackets, may hold spaces; utime and stime are the
+	// 12th and 13th field after it, in hundredths of a second.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	var user, system int64
+	_, _ = fmt.Sscan(fields[11], &user)
+	_, _ = fmt.Sscan(fields[12], &system)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
 // Output is all it wrote so far.
 func (p *Process) Output() string { return p.output.String() }
 
