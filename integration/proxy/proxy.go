@@ -121,8 +121,9 @@ func (p *Proxy) hold(rules map[int16]*rule, key int16) (<-chan struct{}, func())
 	}
 }
 
-// pass waits as long as the rule for key says.
-func (p *Proxy) pass(rules map[int16]*rule, key int16) {
+// pass waits as long as the rule for key says; a delay counts from read, when the
+// frame came in, so that frames behind each other are late together.
+func (p *Proxy) pass(rules map[int16]*rule, key int16, read time.Time) {
 	p.mu.Lock()
 	r := rules[key]
 	p.mu.Unlock()
@@ -133,8 +134,8 @@ func (p *Proxy) pass(rules map[int16]*rule, key int16) {
 		r.once.Do(func() { close(r.hit) })
 		<-r.gate
 	}
-	if r.delay > 0 {
-		<-time.After(r.delay)
+	if wait := time.Until(read.Add(r.delay)); r.delay > 0 && wait > 0 {
+		<-time.After(wait)
 	}
 }
 
@@ -174,17 +175,17 @@ func (p *Proxy) serve(client net.Conn) {
 	var pending sync.Map // correlation id -> request, for its answer's shape
 	go func() {
 		defer func() { _ = broker.Close() }()
-		p.forward(client, broker, func(frame []byte) ([]byte, error) {
+		p.forward(client, broker, func(frame []byte, read time.Time) ([]byte, error) {
 			if len(frame) < 8 {
 				return nil, io.ErrUnexpectedEOF
 			}
 			q := request{key: int16(binary.BigEndian.Uint16(frame)), version: int16(binary.BigEndian.Uint16(frame[2:]))}
 			pending.Store(binary.BigEndian.Uint32(frame[4:]), q)
-			p.pass(p.requests, q.key)
+			p.pass(p.requests, q.key, read)
 			return frame, nil
 		})
 	}()
-	p.forward(broker, client, func(frame []byte) ([]byte, error) {
+	p.forward(broker, client, func(frame []byte, read time.Time) ([]byte, error) {
 		if len(frame) < 4 {
 			return nil, io.ErrUnexpectedEOF
 		}
@@ -192,31 +193,49 @@ func (p *Proxy) serve(client net.Conn) {
 		if !ok {
 			return frame, nil
 		}
-		p.pass(p.responses, q.(request).key)
+		p.pass(p.responses, q.(request).key, read)
 		return p.rename(q.(request), frame)
 	})
 }
 
 type request struct{ key, version int16 }
 
+// frame is one message of the protocol without its size.
+type frame struct {
+	bytes []byte
+	read  time.Time
+}
+
 // forward copies frames (int32 size, then so many bytes) from one side to the
 // other, each through change.
-func (p *Proxy) forward(from, to net.Conn, change func([]byte) ([]byte, error)) {
-	var size [4]byte
-	for {
-		if _, err := io.ReadFull(from, size[:]); err != nil {
-			return
+func (p *Proxy) forward(from, to net.Conn, change func([]byte, time.Time) ([]byte, error)) {
+	frames := make(chan frame, 1024)
+	go func() {
+		defer close(frames)
+		var size [4]byte
+		for {
+			if _, err := io.ReadFull(from, size[:]); err != nil {
+				return
+			}
+			b := make([]byte, binary.BigEndian.Uint32(size[:]))
+			if _, err := io.ReadFull(from, b); err != nil {
+				return
+			}
+			frames <- frame{b, time.Now()}
 		}
-		frame := make([]byte, binary.BigEndian.Uint32(size[:]))
-		if _, err := io.ReadFull(from, frame); err != nil {
-			return
+	}()
+	defer func() { // ends the reader, whatever it is about to send
+		_ = from.Close()
+		for range frames {
 		}
-		frame, err := change(frame)
+	}()
+	for f := range frames {
+		b, err := change(f.bytes, f.read)
 		if err != nil {
 			return
 		}
-		out := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(frame)), uint32(len(frame)))
-		if _, err := to.Write(append(out, frame...)); err != nil {
+		out := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(b)), uint32(len(b)))
+		if _, err := to.Write(append(out, b...)); err != nil {
 			return
 		}
 	}
