@@ -89,6 +89,18 @@ func (w warnings) Level() kgo.LogLevel {
 	return kgo.LogLevelWarn
 }
 
+// clientLog keeps the client to its errors, unless the log is at debug: during an
+// outage it repeats its warnings several times a second, and what matters of them
+// is said by whoever uses the client.
+type clientLog struct{ kgo.Logger }
+
+func (l clientLog) Level() kgo.LogLevel {
+	if level := l.Logger.Level(); level >= kgo.LogLevelDebug {
+		return level
+	}
+	return kgo.LogLevelError
+}
+
 // open makes a client and reaches a broker with it: a wrong password or missing
 // TLS shows only here, a produce would just hang.
 func (c Config) open(ctx context.Context, client string, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
