@@ -8,11 +8,19 @@ import (
 )
 
 // names are the numbers of the few long names (sources, endpoints) that every
-// row carries. A number never changes, so that a copy in memory is exact.
+// row carries. A number never changes, so that a copy in memory is exact, as long
+// as it is the same database: a transaction that fails empties it, because a
+// database that is restored from a backup breaks every connection first.
 type names struct {
 	mu     sync.RWMutex
 	number map[string]int16
 	name   map[int16]string
+}
+
+func (n *names) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.number, n.name = map[string]int16{}, map[int16]string{}
 }
 
 func (n *names) lookup(name string) (int16, bool) {

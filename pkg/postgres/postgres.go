@@ -83,7 +83,9 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 	if grace == 0 {
 		grace = defaultHeldGrace
 	}
-	return &Store{pool: pool, grace: grace, names: names{number: map[string]int16{}, name: map[int16]string{}}}, nil
+	s := &Store{pool: pool, grace: grace}
+	s.names.forget()
+	return s, nil
 }
 
 func setDefault(m map[string]string, key, value string) {
@@ -107,6 +109,10 @@ func (s *Store) InTx(ctx context.Context, do func(Tx) error) error {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			return do(Tx{store: s, tx: tx, q: dbgen.New(tx), own: map[string]int16{}})
 		})
+		if err == nil {
+			return nil
+		}
+		s.names.forget()
 		if !victim(err) {
 			return err
 		}
