@@ -46,8 +46,8 @@ func serveCeiling() error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	reg := prometheus.NewRegistry()
 	return daemon.Run(ctx, daemon.Config{Admin: os.Getenv("SLUICE_ADMIN_ADDRESS")}, log, reg, daemon.Role{Name: "ingress",
-		Start: func(context.Context) (daemon.Worker, error) {
-			return ingress.NewWith(cfg, endpoints, instant{}, log, reg)
+		Start: func(ctx context.Context) (daemon.Worker, error) {
+			return ingress.NewWith(ctx, cfg, endpoints, instant{}, log, reg)
 		}})
 }
 

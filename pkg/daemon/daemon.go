@@ -40,7 +40,7 @@ type Role struct {
 	Start func(ctx context.Context) (Worker, error)
 }
 
-// ErrGrace: a role was still draining when the grace period ended.
+// ErrGrace means that a role was still draining when the grace period ended.
 var ErrGrace = errors.New("drain did not end within the grace period")
 
 // Run starts all roles and works until ctx is cancelled (see Notify) or one of
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger, reg *prometheus.Regi
 		h.roles[i] = roleHealth{name: r.Name}
 	}
 	if cfg.Admin != "" {
-		l, err := net.Listen("tcp", cfg.Admin)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Admin)
 		if err != nil {
 			return fmt.Errorf("listen on SLUICE_ADMIN_ADDRESS: %w", err)
 		}

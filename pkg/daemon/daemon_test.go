@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
@@ -116,7 +117,7 @@ func TestReadyzNamesEachRoleAndAdminServesTheRest(t *testing.T) {
 	srv := newAdmin(h, prometheus.NewRegistry())
 	get := func(path string) (int, string) {
 		rec := httptest.NewRecorder()
-		srv.Handler.ServeHTTP(rec, httptest.NewRequest("GET", path, nil))
+		srv.Handler.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 		body, _ := io.ReadAll(rec.Body)
 		return rec.Code, string(body)
 	}

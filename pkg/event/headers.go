@@ -78,7 +78,7 @@ const (
 	maxHeaderBytes = 160 << 10
 )
 
-// ErrTombstone: a record without a value is no event. By rule it is skipped.
+// ErrTombstone means that a record without a value is no event. By rule it is skipped.
 var ErrTombstone = errors.New("record has no value")
 
 var (

@@ -48,7 +48,7 @@ func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(func(n int) time.Duration { return min(100*time.Millisecond<<min(n, 4), time.Second) }),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.DisableClientMetrics(),
-		kgo.WithLogger(warnings{kslog.New(log)}),
+		kgo.WithLogger(clientLog{kslog.New(log)}),
 	}
 	if c.TLS {
 		conf := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -78,20 +78,10 @@ func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// warnings keeps the client's info level out of the log: it tells of every metadata
-// update and heartbeat. Debug shows it.
-type warnings struct{ kgo.Logger }
-
-func (w warnings) Level() kgo.LogLevel {
-	if l := w.Logger.Level(); l != kgo.LogLevelInfo {
-		return l
-	}
-	return kgo.LogLevelWarn
-}
-
 // clientLog keeps the client to its errors, unless the log is at debug: during an
 // outage it repeats its warnings several times a second, and what matters of them
-// is said by whoever uses the client.
+// is said by whoever uses the client; at info it tells of every metadata update
+// and heartbeat.
 type clientLog struct{ kgo.Logger }
 
 func (l clientLog) Level() kgo.LogLevel {

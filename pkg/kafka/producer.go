@@ -15,11 +15,11 @@ import (
 	"github.com/twmb/franz-go/plugin/kprom"
 )
 
-// ErrTooLarge: the record can never be written to the topic.
+// ErrTooLarge means that the record can never be written to the topic.
 var ErrTooLarge = errors.New("record is larger than the topic takes")
 
-// ErrUnavailable: nobody knows that the record was written; the sender should
-// send it again. Every such error is an *Unavailable.
+// ErrUnavailable means that nobody knows whether the record was written; the sender
+// should send it again. Every such error is an *Unavailable.
 var ErrUnavailable = errors.New("the brokers did not acknowledge the record")
 
 // Unavailable says why there is no acknowledgement. errors.Is(err,

@@ -113,7 +113,7 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 	}); err != nil {
 		return nil, err
 	}
-	in, err := NewWith(cfg, endpoints, p, log, reg)
+	in, err := NewWith(ctx, cfg, endpoints, p, log, reg)
 	if err != nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -124,13 +124,13 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 
 // NewWith is New with a producer that exists: the benchmarks measure ingress
 // without Kafka to say what Kafka costs. On an error the producer is still open.
-func NewWith(cfg Config, endpoints endpoint.Set, p Producer, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
+func NewWith(ctx context.Context, cfg Config, endpoints endpoint.Set, p Producer, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
 	if err := cfg.Check(endpoints); err != nil {
 		return nil, err
 	}
 	in := build(cfg, endpoints, p, time.Now, log, reg)
 	var err error
-	if in.listener, err = net.Listen("tcp", cfg.Address); err != nil {
+	if in.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Address); err != nil {
 		return nil, fmt.Errorf("listen on SLUICE_INGRESS_ADDRESS: %w", err)
 	}
 	return in, nil

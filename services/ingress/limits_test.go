@@ -30,7 +30,7 @@ func TestABodyOfTheLimitPassesAndOneByteMoreDoesNot(t *testing.T) {
 	for _, c := range []struct{ size, status int }{{kafka.MaxBody, 200}, {kafka.MaxBody + 1, 413}, {smallBody, 200}, {smallBody + 1, 200}, {4 << 10, 200}, {300_000, 200}} {
 		body := padded("evt_1", c.size)
 		want(t, fmt.Sprint(c.size), r.send(body), c.status)
-		req, _ := http.NewRequest("POST", r.url+"/webhooks/shop", io.MultiReader(bytes.NewReader(body))) // chunked
+		req, _ := http.NewRequest(http.MethodPost, r.url+"/webhooks/shop", io.MultiReader(bytes.NewReader(body))) // chunked
 		for k, v := range sign(t, time.Now(), body) {
 			req.Header.Set(k, v)
 		}

@@ -53,11 +53,11 @@ func (in *Ingress) receive(r *http.Request, name string) answer {
 	received := in.now()
 	signature, ok := rt.signature(r.Header)
 	if !ok {
-		return unauthorized(webhook.ReasonMalformed)
+		return unverified(webhook.ReasonMalformed)
 	}
 	verdict := rt.Verify(webhook.Request{Method: r.Method, Header: r.Header.Values, Body: body}, received)
 	if verdict.Outcome != webhook.Valid {
-		return unauthorized(verdict.Reason)
+		return unverified(verdict.Reason)
 	}
 	e := event.Event{
 		Source: rt.Source, Provider: rt.Provider.Name(), Endpoint: rt.Name, Mode: rt.Mode, TimeRepeats: rt.Provider.TimeRepeats(),
@@ -116,7 +116,7 @@ const retryAfter = 5 * time.Second
 
 var busy = answer{status: http.StatusServiceUnavailable, outcome: unavailable, reason: "busy", retryAfter: retryAfter, hangUp: true}
 
-func unauthorized(reason webhook.Reason) answer {
+func unverified(reason webhook.Reason) answer {
 	return answer{status: http.StatusUnauthorized, outcome: refused, reason: string(reason)}
 }
 
