@@ -147,7 +147,6 @@ CREATE TABLE held_events (
   body         bytea,
   PRIMARY KEY (order_no, event_hash)
 );
-ALTER TABLE held_events ALTER body SET COMPRESSION lz4;
 CREATE INDEX held_events_due ON held_events (due_at) WHERE due_at IS NOT NULL;
 
 -- Records nobody could read, as they were. Not in processed_events: sending one
@@ -170,7 +169,6 @@ CREATE TABLE dead_letters (
   PRIMARY KEY (topic_id, partition, record_offset)
 );
 CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE published_at IS NULL;
-ALTER TABLE dead_letters ALTER body SET COMPRESSION lz4;
 
 -- What a person must decide; once for each subject and kind.
 CREATE TABLE review_items (
@@ -201,6 +199,16 @@ CREATE TABLE books (
   events      bigint      NOT NULL DEFAULT 0,
   PRIMARY KEY (topic_id, partition, hour, endpoint_no, verdict)
 ) WITH (fillfactor = 50);
+
+-- A server built without lz4 (the one that `sluice dev` downloads) keeps its default.
+-- +goose StatementBegin
+DO $$ BEGIN
+  ALTER TABLE held_events ALTER body SET COMPRESSION lz4;
+  ALTER TABLE dead_letters ALTER body SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN NULL;
+END $$;
+-- +goose StatementEnd
+
 -- +goose Down
 DROP TABLE books, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
