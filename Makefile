@@ -11,7 +11,7 @@ FUZZ_TIME ?= 20s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PARTS := go run ./integration/parts
 
-.PHONY: help test parts images lint build bench fuzz dev demo generate clean
+.PHONY: help test parts images lint build bench fuzz dev demo secrets generate clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +44,19 @@ fuzz: ## fuzz each parser for FUZZ_TIME (20s)
 	  done; \
 	done
 
-dev: build ## run everything on this machine, with a console and demo traffic
+dev: build ## bring everything up on this machine, send a day of webhooks, stay up
 	bin/sluice dev --demo
 
-demo: build ## show one order's way through Sluice, then exit
+demo: build ## the same, and end: exit 0 only if the books add up
 	bin/sluice dev --demo --exit
+
+secrets: ## make .env for docker compose: random passwords, and signing secrets to replace
+	@if [ -e .env ]; then echo ".env is there already; remove it to make another"; else umask 077; \
+	  random() { head -c 24 /dev/urandom | base64; }; \
+	  { echo "POSTGRES_PASSWORD=$$(random | tr '+/' '-_')"; echo "SLUICE_MERCHANT_TOKEN=$$(random)"; \
+	    echo "# Replace these by what your providers show:"; \
+	    echo "STRIPE_SIGNING_SECRET=whsec_$$(random)"; echo "SHOP_SIGNING_SECRET=whsec_$$(random)"; } >.env; \
+	  echo "made .env"; fi
 
 generate: ## write again what is generated (SQL, tables in docs)
 	go generate work
