@@ -61,59 +61,51 @@ type Position struct {
 // below the frontier, by shard and then by id. The frontier must come from
 // Frontier.Advance before the call: only below it can no row appear any more.
 func (s *Store) ReadTransitions(ctx context.Context, from []Position, frontier int64, limit int) ([]Transition, error) {
-	shards, after := make([]int16, len(from)), make([]int64, len(from))
-	for i, p := range from {
-		shards[i], after[i] = p.Shard, p.After
-	}
 	// LATERAL: one index range a shard, and partitions outside it are never opened.
-	rows, err := s.pool.Query(ctx, `
+	ts, err := inIndexOrder(ctx, s, scanTransition, `
 		SELECT `+transitionColumns+`
 		FROM unnest($1::smallint[], $2::bigint[]) AS p(shard, after)
 		CROSS JOIN LATERAL (
 			SELECT * FROM order_transitions
 			WHERE shard = p.shard AND id > p.after AND id < $3
 			ORDER BY id LIMIT $4) t
-		ORDER BY t.shard, t.id`, shards, after, frontier, limit)
+		ORDER BY t.shard, t.id`, from, frontier, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read order transitions: %w", err)
-	}
-	ts, err := pgx.CollectRows(rows, scanTransition)
-	if err != nil {
-		return nil, fmt.Errorf("read order transitions: %w", err)
-	}
-	return ts, nil
-}
-
-// TransitionsOf returns an order's history by version.
-func (s *Store) TransitionsOf(ctx context.Context, orderNo int64) ([]Transition, error) {
-	rows, err := s.pool.Query(ctx,
-		`SELECT `+transitionColumns+` FROM order_transitions t WHERE t.order_no = $1 ORDER BY t.version`, orderNo)
-	if err != nil {
-		return nil, fmt.Errorf("read history of order: %w", err)
-	}
-	ts, err := pgx.CollectRows(rows, scanTransition)
-	if err != nil {
-		return nil, fmt.Errorf("read history of order: %w", err)
 	}
 	return ts, nil
 }
 
 // CountTransitions counts the rows behind the positions, of each shard at most limit.
 func (s *Store) CountTransitions(ctx context.Context, from []Position, limit int) (int64, error) {
-	shards, after := make([]int16, len(from)), make([]int64, len(from))
-	for i, p := range from {
-		shards[i], after[i] = p.Shard, p.After
-	}
-	var n int64
-	err := s.pool.QueryRow(ctx, `
+	n, err := inIndexOrder(ctx, s, pgx.RowTo[int64], `
 		SELECT coalesce(sum(t.n), 0)::bigint
 		FROM unnest($1::smallint[], $2::bigint[]) AS p(shard, after)
 		CROSS JOIN LATERAL (
 			SELECT count(*) AS n FROM (
-				SELECT FROM order_transitions WHERE shard = p.shard AND id > p.after LIMIT $3) o) t`,
-		shards, after, limit).Scan(&n)
+				SELECT FROM order_transitions WHERE shard = p.shard AND id > p.after LIMIT $3) o) t`, from, limit)
 	if err != nil {
 		return 0, fmt.Errorf("count order transitions: %w", err)
 	}
-	return n, nil
+	return n[0], nil
+}
+
+// inIndexOrder runs a query over positions ($1, $2) in which only walking the
+// index of each shard stops at the limit. The planner cannot know how far a
+// shard is behind; it takes it for a few rows, and a bitmap scan of all of them
+// for cheaper: reading 8,192 rows of a backlog of 95,000 took 600 ms that way
+// instead of 25 (2026-11).
+func inIndexOrder[T any](ctx context.Context, s *Store, scan pgx.RowToFunc[T], query string, from []Position, args ...any) (ts []T, err error) {
+	shards, after := make([]int16, len(from)), make([]int64, len(from))
+	for i, p := range from {
+		shards[i], after[i] = p.Shard, p.After
+	}
+	// One round trip and one transaction, to which the settings are local.
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)`)
+	batch.Queue(query, append([]any{shards, after}, args...)...).Query(func(rows pgx.Rows) error {
+		ts, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return ts, s.pool.SendBatch(ctx, batch).Close()
 }

@@ -39,6 +39,7 @@ func newWorld(t testing.TB, brokers kafka.Config) *world {
 	if w.db, err = sql.Open("pgx", cfg.URL); err != nil {
 		t.Fatal(err)
 	}
+	w.db.SetMaxOpenConns(8)
 	t.Cleanup(func() { _ = w.db.Close() })
 	return w
 }
