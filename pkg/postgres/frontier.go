@@ -41,23 +41,15 @@ const maxBarriers = 64
 // whose writers are still at work: look again soon. It takes an id of the
 // sequence only if one was taken since its last call.
 func (f *Frontier) Advance(ctx context.Context) (frontier int64, waiting bool, err error) {
-	var newest int64
-	// May read ahead of the truth for a moment (never behind it), which costs one
-	// id more; as a frontier it would lose rows.
-	if err := f.store.pool.QueryRow(ctx, `SELECT last_value FROM order_transitions_id_seq`).Scan(&newest); err != nil {
-		return 0, false, fmt.Errorf("read newest order transition id: %w", err)
-	}
-	if newest == f.last && len(f.barriers) == 0 {
-		return f.frontier, false, nil
-	}
-
-	// Two statements, in this order: the id first, the holders after it.
+	// Two statements in one round trip, in this order: the id first, the holders
+	// after it. last_value may read ahead of the truth for a moment, never behind
+	// it: that costs an id more; as a frontier it would lose rows.
 	var b barrier
+	var id *int64
 	batch := &pgx.Batch{}
-	take := newest != f.last && len(f.barriers) < maxBarriers
-	if take {
-		batch.Queue(`SELECT nextval('order_transitions_id_seq')`).QueryRow(func(row pgx.Row) error { return row.Scan(&b.id) })
-	}
+	batch.Queue(`
+		SELECT CASE WHEN last_value <> $1 AND $2 THEN nextval('order_transitions_id_seq') END FROM order_transitions_id_seq`,
+		f.last, len(f.barriers) < maxBarriers).QueryRow(func(row pgx.Row) error { return row.Scan(&id) })
 	batch.Queue(`
 		SELECT coalesce(array_agg(virtualtransaction), '{}') FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = 77 AND objid = 1 AND objsubid = 2
@@ -66,11 +58,13 @@ func (f *Frontier) Advance(ctx context.Context) (frontier int64, waiting bool, e
 	if err := f.store.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return 0, false, fmt.Errorf("find writers of order transitions: %w", err)
 	}
-	if take {
-		f.last = b.id
+	present := b.writers
+	if id != nil {
+		b.id, f.last = *id, *id
+		b.writers = slices.Clone(present)
 		f.barriers = append(f.barriers, b)
 	}
-	f.settle(b.writers)
+	f.settle(present)
 	return f.frontier, len(f.barriers) > 0, nil
 }
 
