@@ -46,8 +46,8 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	for i, no := range r.orderNos {
 		touched[no] = touched[no] || facts[i].Kind == order.KindRegistered
 	}
-	for from, to := range r.moved {
-		touched[from], touched[to] = true, touched[to]
+	for from := range r.moved { // to an order that a fact names, so it is here already
+		touched[from] = true
 	}
 	orders, err := tx.lockOrders(ctx, touched)
 	if err != nil {

@@ -3,8 +3,6 @@ package processor
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -30,21 +28,13 @@ func benchmark(b *testing.B, workers, batch int) {
 	w := newWorld(b, 6)
 	fill(w, b.N)
 	b.ResetTimer()
-	cpu, pg := selfCPU(), w.pgCPU()
 	began := time.Now()
 	_, stop := w.start(Config{Workers: workers, Batch: batch, Chores: time.Hour}, w.deps())
-	if f := os.Getenv("X_PROF"); f != "" {
-		o, _ := os.Create(f)
-		_ = pprof.StartCPUProfile(o)
-		defer pprof.StopCPUProfile()
-	}
 	w.until("all is applied", func() bool {
 		return w.number(`SELECT coalesce(sum(applied_offset + 1), 0) FROM partitions`) == int64(b.N)
 	})
 	took := time.Since(began)
 	b.StopTimer()
-	b.ReportMetric((selfCPU()-cpu)/float64(b.N), "go-µs/record")
-	b.ReportMetric((w.pgCPU()-pg)/float64(b.N), "pg-µs/record")
 	stop()
 	b.ReportMetric(float64(b.N)/took.Seconds(), "records/s")
 	b.ReportMetric(float64(w.booked(order.Applied))/float64(b.N), "applied/record")

@@ -286,6 +286,9 @@ func (w *world) history(id string) string {
 		}
 		steps = append(steps, status.String()+star)
 	}
+	if err := rows.Err(); err != nil {
+		w.Fatal(err)
+	}
 	return strings.Join(steps, " ")
 }
 

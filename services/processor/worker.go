@@ -44,7 +44,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		w.problem.Store(&err)
-		w.Log.Error("left the consumer group, joining again", "worker", w.owner, "error", err)
+		w.Log.Error("not in the consumer group, joining again", "worker", w.owner, "error", err)
 		if w.Now().Sub(began) > time.Minute {
 			wait = 100 * time.Millisecond
 		}
@@ -71,6 +71,10 @@ func (w *worker) membership(ctx context.Context) error {
 	}
 }
 
+// patience is how long a batch may hold up a rebalance while the database does
+// not answer; it is well below the group's rebalance timeout (60 s).
+const patience = 20 * time.Second
+
 // errWanted: the group waits for this member while the database is away. Leaving
 // lets the others go on; what was polled is read again by whoever gets it.
 var errWanted = errors.New("the consumer group waits and the database does not answer")
@@ -78,7 +82,7 @@ var errWanted = errors.New("the consumer group waits and the database does not a
 // seeThrough repeats a batch until the database has it, and only then commits its
 // offsets. Nothing ends it but success, ctx, and the loss of the partitions.
 func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batch) error {
-	records := w.parse(b)
+	records, began := w.parse(b), w.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := w.settle(ctx, records)
 		if err == nil {
@@ -95,7 +99,7 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if c.Wanted() {
+		if c.Wanted() && w.Now().Sub(began) > patience {
 			return fmt.Errorf("%w: %w", errWanted, err)
 		}
 	}
