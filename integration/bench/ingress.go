@@ -57,13 +57,13 @@ func ingressThroughput(t *scope, o options, say progress) (rows []row) {
 		ratios := make([][]float64, len(all))
 		for round := range o.rounds {
 			for i, s := range all {
-				before := s.process.CPU()
+				before, own := s.process.CPU(), ownCPU()
 				r := flood(t, s, clients, o.flood)
-				cpu := float64((s.process.CPU() - before).Microseconds()) / float64(r.Requests)
+				each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(r.Requests) }
 				seen[i] = append(seen[i], r)
 				ratios[i] = append(ratios[i], r.rate()/seen[0][round].rate())
-				say("round %d of %d, %d clients, %s: %s, p99 %s, ratio %.2f, %.0f µs of CPU a webhook", round+1, o.rounds, clients, s.name,
-					persecond(r.rate()), milliseconds(r.quantile(.99)), ratios[i][round], cpu)
+				say("round %d of %d, %d clients, %s: %s, p99 %s, ratio %.2f; CPU a webhook: %.0f µs, generator %.0f µs", round+1, o.rounds, clients, s.name,
+					persecond(r.rate()), milliseconds(r.quantile(.99)), ratios[i][round], each(s.process.CPU()-before), each(ownCPU()-own))
 			}
 		}
 		ceiling := median(seen[0])

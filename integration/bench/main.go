@@ -37,6 +37,10 @@ func main() {
 	}
 }
 
+// calm is the share of the CPUs that others may use before a run is called
+// disturbed.
+const calm = 0.1
+
 // progress tells people what was just seen.
 type progress func(format string, args ...any)
 
@@ -70,6 +74,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *quick {
 		o = short
 	}
+	disturbed := others()
+	if disturbed > calm {
+		fmt.Fprintf(out, "Other programs use %.0f %% of the CPUs: every figure will be worse than it could be.\n", 100*disturbed)
+	}
 	began := time.Now()
 	var rows []row
 	for _, m := range measures {
@@ -87,7 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintln(out)
 	printTable(out, rows)
 	if *write {
-		return writeDocs(harness.Root(), rows, machine(ctx), time.Now())
+		return writeDocs(harness.Root(), rows, machine(ctx, disturbed), time.Now())
 	}
 	return nil
 }
