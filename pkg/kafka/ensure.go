@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -47,7 +49,8 @@ func (o EnsureOptions) settings(spec TopicSpec) map[string]string {
 }
 
 // EnsureTopics creates those of Sluice's topics that are missing and checks the
-// others; it returns the full names of the created ones. Several programs may
+// others; it returns the full names of the created ones, once the brokers know them
+// all. Several programs may
 // call it at once. A topic whose clean-up policy, timestamp type or maximal
 // message size does not fit is an error that names all that is wrong; its number
 // of partitions is the operator's choice.
@@ -59,6 +62,7 @@ func EnsureTopics(ctx context.Context, cfg Config, log *slog.Logger, opts Ensure
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	var problems []error
+	existing := map[string]map[string]string{}
 	for _, spec := range Topics {
 		name, set := cfg.Topic(spec.Name), opts.settings(spec)
 		pointers := make(map[string]*string, len(set))
@@ -70,12 +74,57 @@ func EnsureTopics(ctx context.Context, cfg Config, log *slog.Logger, opts Ensure
 		case err == nil:
 			created = append(created, name)
 		case errors.Is(err, kerr.TopicAlreadyExists):
-			problems = append(problems, checkTopic(ctx, adm, name, set))
+			existing[name] = set
 		default:
 			problems = append(problems, fmt.Errorf("create topic %s: %w", name, err))
 		}
 	}
+	if err := await(ctx, adm, append(slices.Collect(maps.Keys(existing)), created...)); err != nil {
+		return created, errors.Join(append(problems, err)...)
+	}
+	for name, set := range existing {
+		problems = append(problems, checkTopic(ctx, adm, name, set))
+	}
 	return created, errors.Join(problems...)
+}
+
+// await waits until the brokers know the topics and their leaders: a topic is made
+// by the controller, and a busy broker hears of it some 100 ms later.
+func await(ctx context.Context, adm *kadm.Client, names []string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for len(names) > 0 {
+		err := leaders(ctx, adm, names...)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for new topics: %w", err)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// leaders is nil if each topic is there and each of its partitions has a leader.
+func leaders(ctx context.Context, adm *kadm.Client, names ...string) error {
+	topics, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("reach Kafka: %w", err)
+	}
+	for _, name := range names {
+		t := topics[name]
+		if t.Err != nil {
+			return fmt.Errorf("find topic %s: %w", name, t.Err)
+		}
+		for _, part := range t.Partitions.Sorted() {
+			if part.Err != nil || part.Leader < 0 {
+				return fmt.Errorf("partition %d of topic %s has no leader", part.Partition, name)
+			}
+		}
+	}
+	return nil
 }
 
 // checkTopic compares a topic that exists with the settings it should have.

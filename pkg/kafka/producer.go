@@ -226,20 +226,7 @@ func (p *Producer) watch(ctx context.Context) {
 func (p *Producer) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	topics, err := kadm.NewClient(p.cl).ListTopics(ctx, p.topic)
-	if err != nil {
-		return fmt.Errorf("reach Kafka: %w", err)
-	}
-	t := topics[p.topic]
-	if t.Err != nil {
-		return fmt.Errorf("find topic %s: %w", p.topic, t.Err)
-	}
-	for _, part := range t.Partitions.Sorted() {
-		if part.Err != nil || part.Leader < 0 {
-			return fmt.Errorf("partition %d of topic %s has no leader", part.Partition, p.topic)
-		}
-	}
-	return nil
+	return leaders(ctx, kadm.NewClient(p.cl), p.topic)
 }
 
 // checkSettings is look plus what must hold for accepted bodies to fit. A user

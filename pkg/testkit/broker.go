@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,19 +26,18 @@ func Kafka(t testing.TB, partitions int32) kafka.Config {
 		t.Fatalf("KAFKA_BROKERS %s", advice)
 	}
 	cfg := kafka.Config{Brokers: strings.Split(brokers, ","), TopicPrefix: "t-" + strings.ToLower(rand.Text()[:10]) + "."}
-	adm := Admin(t, cfg)
-	for _, topic := range kafka.Topics {
-		n := topic.Partitions
-		if topic.Name == kafka.Raw && partitions > 0 {
-			n = partitions
-		}
+	if partitions > 0 {
+		raw := kafka.Topics[slices.IndexFunc(kafka.Topics, func(s kafka.TopicSpec) bool { return s.Name == kafka.Raw })]
 		settings := map[string]*string{}
-		for k, v := range topic.Config {
+		for k, v := range raw.Config {
 			settings[k] = &v
 		}
-		if _, err := adm.CreateTopic(t.Context(), n, 1, settings, cfg.Topic(topic.Name)); err != nil {
-			t.Fatalf("create topic %s: %v", topic.Name, err)
+		if _, err := Admin(t, cfg).CreateTopic(t.Context(), partitions, 1, settings, cfg.Topic(raw.Name)); err != nil {
+			t.Fatalf("create topic %s: %v", raw.Name, err)
 		}
+	}
+	if _, err := kafka.EnsureTopics(t.Context(), cfg, slog.New(slog.DiscardHandler), kafka.EnsureOptions{Replication: 1}); err != nil {
+		t.Fatalf("create topics: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
