@@ -152,3 +152,30 @@ func TestPublishWaitsForABrokerThatIsAwayAsLongAsItsContextLives(t *testing.T) {
 		t.Fatalf("publish: %v, want the context's error", err)
 	}
 }
+
+// BenchmarkPublish compares compressions on batches of status messages.
+func BenchmarkPublish(b *testing.B) {
+	cfg := testkit.Kafka(b, 0)
+	const n = 8192
+	value := func(i int) []byte {
+		return fmt.Appendf(nil, `{"specversion":"1.0","id":"ord_%d.2","source":"sluice","type":"order.status_changed","subject":"ord_%d","time":"2026-11-30T17:00:00.%06dZ",`+
+			`"datacontenttype":"application/json","data":{"order_id":"ord_%d","version":2,"status":"paid","previous_status":"pending","amount":{"value":%d,"currency":"EUR"},`+
+			`"paid":%d,"refunded":0,"dispute":"none","cause":{"source":"stripe-eu","event_id":"evt_%x"},"occurred_at":"2026-11-30T16:59:59Z","correction":false}}`,
+			i, i, i, i, i*7, i*7, i*0x9e3779b97f4a7c)
+	}
+	for name, codec := range map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()} {
+		b.Run(name, func(b *testing.B) {
+			cl := testkit.Client(b, cfg, kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(50_000))
+			for b.Loop() {
+				for i := range n {
+					cl.Produce(b.Context(), &kgo.Record{Topic: cfg.Topic(kafka.Status), Key: fmt.Append(nil, "ord_", i), Value: value(i)}, nil)
+				}
+				if err := cl.Flush(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
