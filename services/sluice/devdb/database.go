@@ -67,7 +67,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Database, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s%w", advice, err)
 	}
-	base, err := place(cfg.Dir, acc)
+	base, err := place(cfg.Dir, acc, sharedTemp)
 	if err != nil {
 		return nil, fmt.Errorf("choose the database's directory: %w", err)
 	}

@@ -93,7 +93,14 @@ func TestWithoutAnyServerProgramTheErrorAdvises(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(broken, "postgres"), wrapper, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "database"), Search: []string{broken, "/nowhere"}, NoDownload: true}, log(t))
+	dir := filepath.Join(t.TempDir(), "database")
+	t.Cleanup(func() {
+		acc, _ := whom()
+		if base, err := place(dir, acc, sharedTemp); err == nil {
+			_ = os.RemoveAll(base)
+		}
+	})
+	_, err := Start(t.Context(), Config{Dir: dir, Search: []string{broken, "/nowhere"}, NoDownload: true}, log(t))
 	if err == nil {
 		t.Fatal("started without a server")
 	}

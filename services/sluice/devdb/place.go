@@ -2,7 +2,9 @@ package devdb
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -11,12 +13,14 @@ import (
 const sharedTemp = "/var/tmp"
 
 // place makes the directory the server lives in: dir itself, or, where the
-// account cannot go there (a checkout below root's home), one in sharedTemp.
-func place(dir string, acc *account) (base string, err error) {
+// account cannot go there (a checkout below root's home), one in temp. If dir is
+// new, so is the other: somebody deleted the data directory to begin anew.
+func place(dir string, acc *account, temp string) (base string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
+	_, missing := os.Stat(abs)
 	if err := os.MkdirAll(abs, 0o700); err != nil {
 		return "", fmt.Errorf("make the database's directory: %w", err)
 	}
@@ -26,12 +30,21 @@ func place(dir string, acc *account) (base string, err error) {
 	if reachable(filepath.Dir(abs)) {
 		return abs, acc.own(abs)
 	}
-	base = filepath.Join(sharedTemp, fmt.Sprintf("sluice-%x", sha256.Sum256([]byte(abs)))[:16])
-	if err := os.Mkdir(base, 0o700); err == nil {
-		err = acc.own(base)
-		return base, err
+	base = filepath.Join(temp, fmt.Sprintf("sluice-%x", sha256.Sum256([]byte(abs)))[:23])
+	err = os.Mkdir(base, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		if err := acc.owns(base); err != nil || missing == nil {
+			return base, err
+		}
+		if err := os.RemoveAll(base); err != nil {
+			return "", err
+		}
+		err = os.Mkdir(base, 0o700)
 	}
-	return base, acc.owns(base)
+	if err != nil {
+		return "", err
+	}
+	return base, acc.own(base)
 }
 
 // reachable says whether an account without rights of its own may pass through
