@@ -63,10 +63,12 @@ func (r *reader) run(ctx context.Context) error {
 
 // drained: once ctx has ended, errors are only its echo.
 func drained(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // wait until there may be something to read; false when ctx has ended.
