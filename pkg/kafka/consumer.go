@@ -104,21 +104,22 @@ type Consumer struct {
 // NewConsumer joins the group.
 func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts ConsumerOptions) (*Consumer, error) {
 	c := &Consumer{log: log, opts: opts, topic: cfg.Topic(Raw), next: map[int32]int64{}}
-	// The topic's id comes first: without the topic there is nothing to join for.
+	// A client of its own looks around: the group's calls start before it is made.
 	admin, err := cfg.open(ctx, "processor", log)
 	if err != nil {
 		return nil, err
 	}
-	defer admin.Close()
-	details, err := kadm.NewClient(admin).ListTopics(ctx, c.topic)
+	c.adm = kadm.NewClient(admin)
+	details, err := c.adm.ListTopics(ctx, c.topic)
 	if err == nil {
 		err = details[c.topic].Err
 	}
 	if err != nil {
+		c.adm.Close()
 		return nil, fmt.Errorf("look up topic %s: %w", c.topic, err)
 	}
 	c.topicID = details[c.topic].ID
-	cl, err := cfg.open(ctx, "processor", log,
+	c.cl, err = cfg.open(ctx, "processor", log,
 		kgo.ConsumeTopics(c.topic),
 		kgo.ConsumerGroup(cfg.Topic(Group)),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -135,9 +136,9 @@ func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts Consume
 		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { c.wanted.Store(true) }),
 	)
 	if err != nil {
+		c.adm.Close()
 		return nil, err
 	}
-	c.cl, c.adm = cl, kadm.NewClient(cl)
 	return c, nil
 }
 
@@ -345,4 +346,5 @@ func (c *Consumer) Close() {
 		c.log.Warn("left the consumer group without a word", "error", err)
 	}
 	c.cl.CloseAllowingRebalance()
+	c.adm.Close()
 }
