@@ -15,7 +15,7 @@ import (
 const partitionsEvery = time.Hour
 
 // choreLimit bounds what one round takes of held events or dead letters.
-const choreLimit = 500
+const choreLimit = 200
 
 // chores does what no batch does, until ctx ends: table partitions, held events
 // that are due, dead letters that are not yet in their topic.
@@ -72,24 +72,27 @@ func (p *Processor) ensurePartitions(ctx context.Context) error {
 const deadLetterTimeout = 5 * time.Second
 
 // publishDeadLetters brings dead letters into their topic. What fails is tried
-// again with the next round.
+// again with the next round. A round that began is finished, or a stop would
+// publish twice what Kafka has and the database does not know of.
 func (p *Processor) publishDeadLetters(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*deadLetterTimeout)
+		publishing, stop := context.WithTimeout(ctx, deadLetterTimeout) // leaves time to mark what was acknowledged
 		n, err := p.Store.PublishDeadLetters(ctx, choreLimit, func(d postgres.DeadLetter) error {
-			ctx, cancel := context.WithTimeout(ctx, deadLetterTimeout)
-			defer cancel()
 			r := p.deadLetterRecord(d)
-			err := p.publisher.Publish(ctx, []kafka.Record{r})
+			err := p.publisher.Publish(publishing, []kafka.Record{r})
 			var refused *kafka.PublishError
 			if errors.As(err, &refused) && len(refused.Refused) > 0 {
 				// Too large with the reason on top: people find the body in the database.
 				r.Value = nil
 				r.Headers = append(r.Headers, event.Header{Name: "sluice_dead_body", Value: []byte("omitted")})
-				err = p.publisher.Publish(ctx, []kafka.Record{r})
+				err = p.publisher.Publish(publishing, []kafka.Record{r})
 			}
 			return err
 		})
-		if err != nil && ctx.Err() == nil {
+		stop()
+		cancel()
+		if err != nil {
 			p.Log.Warn("dead letters wait in the database", "error", err)
 		}
 		if n < choreLimit {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,7 +243,10 @@ func TestALateFailureOfAnEarlierAttemptLeavesThePaidOrderPaid(t *testing.T) {
 func TestAnEventBeforeItsOrderIsHeldAndAppliedByItselfWhenTheOrderComes(t *testing.T) {
 	w := newWorld(t, 1)
 	w.register(1000, "ord_other")
-	p, _ := w.start(small(), w.deps())
+	var ahead atomic.Int64
+	deps := w.deps()
+	deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	p, _ := w.start(small(), deps)
 	w.send(stated{id: "evt_new", order: "ord_new", payment: "pi_new", kind: order.KindPaid, amount: 1000},
 		stated{id: "evt_never", order: "ord_never", payment: "pi_never", kind: order.KindPaid, amount: 1000},
 		stated{id: "evt_other", order: "ord_other", payment: "pi_other", kind: order.KindPaid, amount: 1000})
@@ -265,7 +269,7 @@ func TestAnEventBeforeItsOrderIsHeldAndAppliedByItselfWhenTheOrderComes(t *testi
 	if n := w.number(`SELECT count(*) FROM review_items`); n != 0 {
 		t.Errorf("%d review items before the grace ended", n)
 	}
-	p.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	ahead.Store(int64(30 * time.Minute))
 	p.chore(t.Context())
 	p.chore(t.Context())
 	if n := w.number(`SELECT count(*) FROM review_items WHERE kind = 'held'`); n != 1 {
