@@ -56,6 +56,7 @@ func ingressThroughput(t *scope, o options, say progress) (rows []row) {
 		seen := make([][]result, len(all))
 		ratios := make([][]float64, len(all))
 		for round := range o.rounds {
+			await(t.Context(), o.patience)
 			for i, s := range all {
 				before, own := s.process.CPU(), ownCPU()
 				r := flood(t, s, clients, o.flood)

@@ -18,6 +18,7 @@ func ingressLatency(t *scope, o options, say progress) []row {
 	steady(t, onKafka, o.warm)
 	var without, with []result
 	for round := range o.rounds {
+		await(t.Context(), o.patience)
 		without = append(without, steady(t, bare, o.steady/4))
 		with = append(with, steady(t, onKafka, o.steady))
 		say("round %d of %d, %s: %s; without Kafka: %s", round+1, o.rounds, persecond(steadyRate), quantiles(with[round]), quantiles(without[round]))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,34 +19,6 @@ func machine(ctx context.Context, others float64) []string {
 	lines = append(lines, fmt.Sprintf("Apache Kafka from %s, default durability, one broker", part("SLUICE_TEST_KAFKA_PART")))
 	lines = append(lines, fmt.Sprintf("%s from %s", database(ctx), part("SLUICE_TEST_POSTGRES_PART")))
 	return append(lines, fmt.Sprintf("other programs used %.0f %% of the CPUs when the run began", 100*others))
-}
-
-// others is the share of all CPUs that is used now, before anything is measured:
-// by other programs, and a little by idle servers.
-func others() float64 {
-	used, idle := ticks()
-	time.Sleep(2 * time.Second)
-	usedThen, idleThen := ticks()
-	if usedThen+idleThen == used+idle {
-		return 0
-	}
-	return (usedThen - used) / (usedThen - used + idleThen - idle)
-}
-
-// ticks are what /proc/stat counts since the start of the system, all CPUs.
-func ticks() (used, idle float64) {
-	line, _, _ := strings.Cut(text("/proc/stat"), "\n")
-	for i, f := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
-		n, err := strconv.ParseFloat(f, 64)
-		switch {
-		case err != nil || i > 7: // guests' time is in the others
-		case i == 3 || i == 4: // idle, waiting for a disk
-			idle += n
-		default:
-			used += n
-		}
-	}
-	return used, idle
 }
 
 // ownCPU is the processor time this process has used: the load generator's.

@@ -37,10 +37,6 @@ func main() {
 	}
 }
 
-// calm is the share of the CPUs that others may use before a run is called
-// disturbed.
-const calm = 0.1
-
 // progress tells people what was just seen.
 type progress func(format string, args ...any)
 
@@ -60,6 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
 	quick := flags.Bool("quick", false, "seconds instead of minutes: shows that it works, the figures mean little")
+	patience := flags.Duration("patience", 0, "wait so long at most before each round until other programs leave the machine alone")
 	write := flags.Bool("write", false, "write docs/benchmarks.md and docs/benchmarks.svg")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -74,7 +71,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if *quick {
 		o = short
 	}
-	disturbed := others()
+	o.patience = *patience
+	disturbed := await(ctx, o.patience)
 	if disturbed > calm {
 		fmt.Fprintf(out, "Other programs use %.0f %% of the CPUs: every figure will be worse than it could be.\n", 100*disturbed)
 	}

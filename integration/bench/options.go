@@ -11,10 +11,12 @@ type options struct {
 	orders int           // what the processor is given, four events each
 	single time.Duration // of the one-event-per-transaction baseline
 	path   time.Duration // of the whole path at a steady rate
+	// patience is how long a round waits until the machine is calm.
+	patience time.Duration
 }
 
 var (
-	full = options{rounds: 5, flood: 4 * time.Second, warm: 6 * time.Second, steady: 20 * time.Second,
+	full = options{rounds: 3, flood: 4 * time.Second, warm: 6 * time.Second, steady: 20 * time.Second,
 		orders: 70_000, single: 10 * time.Second, path: 30 * time.Second}
 	short = options{rounds: 1, flood: 500 * time.Millisecond, warm: 200 * time.Millisecond, steady: time.Second,
 		orders: 1_000, single: time.Second, path: 2 * time.Second}

@@ -32,6 +32,7 @@ func wholePath(t *scope, o options, say progress) []row {
 
 	ds := stepByStep(orders)
 	signed := requests(processes[0].Address, ds)
+	await(t.Context(), o.patience)
 	accepted := make([]time.Time, total)
 	r, err := openLoop(processes[0].Address, 128, pathRate, o.path, func(n int) []byte { return signed[n] }, func(n int, at time.Time) { accepted[n] = at })
 	if err != nil || r.Failures > 0 {

@@ -59,6 +59,7 @@ func processOnce(t *scope, ds []delivery, o options) (out processed) {
 	fill(t, d, ds)
 	d.Exec("CHECKPOINT")
 
+	await(t.Context(), o.patience)
 	p := d.Start("processor")
 	out.applied = pace(t, len(ds), func() int64 {
 		return d.Count("SELECT coalesce(sum(applied_offset + 1), 0)::bigint FROM partitions")
