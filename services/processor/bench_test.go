@@ -38,6 +38,8 @@ func benchmark(b *testing.B, workers, batch int) {
 	stop()
 	b.ReportMetric(float64(b.N)/took.Seconds(), "records/s")
 	b.ReportMetric(float64(w.booked(order.Applied))/float64(b.N), "applied/record")
+	// How far apart the consumer meets what lay close together.
+	b.ReportMetric(float64(w.number(`SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'held_events'`))/float64(b.N), "held/record")
 }
 
 // fill registers orders and puts n records about them into the topic.
@@ -48,11 +50,20 @@ func fill(w *world, n int) {
 		ids[i] = fmt.Sprintf("order-%08d", i)
 	}
 	w.register(1000, ids...)
+	// An order's events lie up to 4,000 places apart, a duplicate up to 20,000
+	// behind its event.
 	random := rand.New(rand.NewPCG(1, 2))
-	records := make([]*kgo.Record, 0, n)
+	places := make([][]*kgo.Record, fresh+36_000)
+	add := func(at int, r *kgo.Record) {
+		places[min(at, len(places)-1)] = append(places[min(at, len(places)-1)], r)
+	}
+	at, repeats := 0, n-fresh
 	for i := range fresh {
 		o := i / 4
-		s := stated{id: fmt.Sprintf("evt_%024d", i), order: ids[o], payment: fmt.Sprintf("pi_%024d", o), at: now.Add(-time.Hour + time.Duration(i/1000)*time.Second), pad: 1024}
+		if i%4 == 0 {
+			at = i
+		}
+		s := stated{id: fmt.Sprintf("evt_%024d", i), order: ids[o], payment: fmt.Sprintf("pi_%024d", o), at: now.Add(time.Duration(at/1000)*time.Second - time.Hour), pad: 1024}
 		switch i % 4 {
 		case 0:
 			s.kind, s.amount = order.KindFailed, 1000
@@ -61,19 +72,18 @@ func fill(w *world, n int) {
 		default:
 			s.kind, s.amount, s.object = order.KindRefund, 400, fmt.Sprintf("re_%d", i)
 		}
-		records = append(records, w.record(s.event(), random.Int32N(6)))
+		r := w.record(s.event(), random.Int32N(6))
+		add(at, r)
+		if left := fresh - i; random.IntN(left) < repeats {
+			again := *r
+			add(at+1+random.IntN(20_000), &again)
+			repeats--
+		}
+		at += 1 + random.IntN(4_000)
 	}
-	for len(records) < n {
-		r := *records[random.IntN(fresh)]
-		records = append(records, &r)
-	}
-	// Near in time to where they come first, as deliveries are.
-	random.Shuffle(len(records)-fresh, func(i, j int) {
-		records[fresh+i], records[fresh+j] = records[fresh+j], records[fresh+i]
-	})
-	for i := fresh; i < n; i++ {
-		j := random.IntN(i)
-		records[i], records[j] = records[j], records[i]
+	var records []*kgo.Record
+	for _, here := range places {
+		records = append(records, here...)
 	}
 	for len(records) > 0 {
 		k := min(10_000, len(records))

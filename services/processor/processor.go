@@ -29,7 +29,8 @@ type Config struct {
 	// Workers is how many members of the consumer group run in this process; each
 	// has at most one transaction open.
 	Workers int `env:"SLUICE_PROCESSOR_WORKERS" envDefault:"2"`
-	// Batch is how many records one transaction takes at most.
+	// Batch is how many records one transaction takes at most (1,000 and 2,000 are
+	// equal within noise, measured 2026-11).
 	Batch int `env:"SLUICE_PROCESSOR_BATCH" envDefault:"2000"`
 	// Chores is how often due held events are looked for.
 	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m"`

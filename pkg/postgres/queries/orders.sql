@@ -29,11 +29,6 @@ FROM (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@statuses::smallin
              unnest(@n_events::int[]) AS n_events, unnest(@n_held::int[]) AS n_held) u
 WHERE o.order_no = u.order_no;
 
--- name: GetOrder :one
-SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
-       version, n_events, n_held, updated_at
-FROM orders WHERE order_id = @order_id::text;
-
 -- name: SetRegistrations :exec
 UPDATE orders o SET reference = u.reference, registered_at = u.registered_at, amount = u.amount, currency = u.currency
 FROM (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@refs::text[]) AS reference,

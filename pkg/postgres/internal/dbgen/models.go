@@ -13,23 +13,6 @@ type Name struct {
 	Name   string
 }
 
-type Order struct {
-	OrderNo      int64
-	OrderID      pgtype.Text
-	Reference    string
-	RegisteredAt pgtype.Timestamptz
-	Amount       int64
-	Currency     string
-	Status       int16
-	Paid         int64
-	Refunded     int64
-	Dispute      int16
-	Version      int64
-	NEvents      int32
-	NHeld        int32
-	UpdatedAt    pgtype.Timestamptz
-}
-
 type OrderEvent struct {
 	OrderNo      int64
 	EventHash    pgtype.UUID

@@ -105,34 +105,6 @@ func (q *Queries) FindOrders(ctx context.Context, orderIds []string) ([]FindOrde
 	return items, nil
 }
 
-const getOrder = `-- name: GetOrder :one
-SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
-       version, n_events, n_held, updated_at
-FROM orders WHERE order_id = $1::text
-`
-
-func (q *Queries) GetOrder(ctx context.Context, orderID string) (Order, error) {
-	row := q.db.QueryRow(ctx, getOrder, orderID)
-	var i Order
-	err := row.Scan(
-		&i.OrderNo,
-		&i.OrderID,
-		&i.Reference,
-		&i.RegisteredAt,
-		&i.Amount,
-		&i.Currency,
-		&i.Status,
-		&i.Paid,
-		&i.Refunded,
-		&i.Dispute,
-		&i.Version,
-		&i.NEvents,
-		&i.NHeld,
-		&i.UpdatedAt,
-	)
-	return i, err
-}
-
 const lockOrders = `-- name: LockOrders :many
 SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
        version, n_events, n_held
