@@ -145,7 +145,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 		}
 		was := m.judgement()
 		m.Verdict, m.Reason = int16(judged.Verdict), int16(judged.Reason)
-		w.judged(m, was, judged, due(judged.Reason, now, tx.store.grace))
+		w.judged(m, was, judged, tx.store.graces.due(judged.Reason, now))
 		if m.fact == nil && was.Verdict != judged.Verdict {
 			endpoint, err := tx.nameOf(ctx, m.EndpointNo)
 			if err != nil {

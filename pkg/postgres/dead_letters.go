@@ -84,7 +84,7 @@ func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []P
 		settled[Place{r.Partition, r.RecordOffset}] = true
 		subjects = append(subjects, DeadLetter{Topic: r.Topic, Partition: r.Partition, Offset: r.RecordOffset}.Subject())
 	}
-	return settled, tx.settleReviewItems(ctx, ReviewDeadLetter, subjects)
+	return settled, tx.settleReviewItems(ctx, ReviewDeadLetter, subjects, Readable)
 }
 
 // PublishDeadLetters hands up to limit dead letters that are not yet in the

@@ -11,6 +11,7 @@ import (
 
 	"sluice/pkg/event"
 	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
 )
 
 // writeHeld keeps held_events equal to the verdicts, and closes the review items
@@ -43,7 +44,7 @@ func (tx Tx) writeHeld(ctx context.Context, w *writes) error {
 			reviewed = append(reviewed, HeldSubject(r.EventHash.Bytes))
 		}
 	}
-	return tx.settleReviewItems(ctx, ReviewHeld, reviewed)
+	return tx.settleReviewItems(ctx, ReviewHeld, reviewed, NoLongerHeld)
 }
 
 // ReviewDueHeldEvents makes one review item of each held event that is due, up
@@ -55,10 +56,12 @@ func (tx Tx) ReviewDueHeldEvents(ctx context.Context, now time.Time, limit int) 
 	}
 	for _, r := range rows {
 		reason := order.Reason(r.Reason)
-		item := ReviewItem{Kind: ReviewHeld, Subject: HeldSubject(r.EventHash.Bytes), OrderNo: r.OrderNo, Event: r.EventHash.Bytes,
-			Detail: "held: " + reason.String()}
-		if _, err := tx.AddReviewItem(ctx, item); err != nil {
-			return 0, err
+		err := tx.q.OpenHeldReviewItem(ctx, dbgen.OpenHeldReviewItemParams{
+			Subject: HeldSubject(r.EventHash.Bytes), OrderNo: pgtype.Int8{Int64: r.OrderNo, Valid: true}, EventHash: r.EventHash,
+			Detail: "held: " + reason.String(),
+		})
+		if err != nil {
+			return 0, fmt.Errorf("open review item of a held event: %w", err)
 		}
 	}
 	return len(rows), nil

@@ -28,17 +28,16 @@ type Config struct {
 	// HeldGrace is how long a held event may wait for what it lacks before a
 	// person is asked (the default if 0).
 	HeldGrace time.Duration `env:"SLUICE_HELD_GRACE" envDefault:"15m"`
+	// HeldGraces are other graces by reason, such as "awaiting_order:1h"; a
+	// reason that is not in it has HeldGrace, or none where only a person can help.
+	HeldGraces map[string]time.Duration `env:"SLUICE_HELD_GRACE_BY_REASON"`
 }
-
-// defaultHeldGrace: a shop that registers its order late does so within minutes;
-// a provider's predecessor event arrives within seconds, at worst with a retry.
-const defaultHeldGrace = 15 * time.Minute
 
 // Store is the database of one deployment. Safe for concurrent use.
 type Store struct {
-	pool  *pgxpool.Pool
-	grace time.Duration
-	names names
+	pool   *pgxpool.Pool
+	graces graces
+	names  names
 }
 
 // Tx is one transaction; every write goes through one.
@@ -61,6 +60,10 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 	if err != nil {
 		return nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
 	}
+	graces, err := cfg.graces()
+	if err != nil {
+		return nil, err
+	}
 	pc.MaxConns = conns
 	rp := pc.ConnConfig.RuntimeParams
 	if rp["application_name"] == "" {
@@ -79,11 +82,7 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("reach database %s:%d/%s: %w", pc.ConnConfig.Host, pc.ConnConfig.Port, pc.ConnConfig.Database, err)
 	}
-	grace := cfg.HeldGrace
-	if grace == 0 {
-		grace = defaultHeldGrace
-	}
-	s := &Store{pool: pool, grace: grace}
+	s := &Store{pool: pool, graces: graces}
 	s.names.forget()
 	return s, nil
 }

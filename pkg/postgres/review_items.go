@@ -14,11 +14,25 @@ type ReviewKind string
 
 // The kinds of review item.
 const (
-	ReviewHeld        ReviewKind = "held"         // an event waited longer than its grace
-	ReviewDeadLetter  ReviewKind = "dead_letter"  // nobody could read a record
-	ReviewBodyChanged ReviewKind = "body_changed" // one event id, two readings
-	ReviewOffsetGap   ReviewKind = "offset_gap"   // records were gone before they were read
-	ReviewFutureTime  ReviewKind = "future_time"  // an event is dated after its receipt
+	ReviewHeld        ReviewKind = "held"            // an event waited longer than its grace
+	ReviewDeadLetter  ReviewKind = "dead_letter"     // nobody could read a record
+	ReviewBodyChanged ReviewKind = "body_changed"    // one event id, two readings
+	ReviewOffsetGap   ReviewKind = "offset_gap"      // records were gone before they were read
+	ReviewFutureTime  ReviewKind = "future_time"     // an event is dated after its receipt
+	ReviewRefused     ReviewKind = "message_refused" // Kafka will never take a message
+)
+
+// ReviewDecision is how an item was settled.
+type ReviewDecision string
+
+// The decisions: the first four are people's, the others come by themselves.
+const (
+	Accept       ReviewDecision = "accept"         // apply the held event anyway
+	Dismiss      ReviewDecision = "dismiss"        // the held event does not count; of other items: seen
+	Link         ReviewDecision = "link"           // the held event counts in another order
+	Refetch      ReviewDecision = "refetch"        // ask the provider
+	NoLongerHeld ReviewDecision = "no_longer_held" // its order changed, and it could be applied
+	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
 )
 
 // ReviewItem is one thing a person must decide. There is one for each kind and
@@ -45,12 +59,12 @@ func (tx Tx) AddReviewItem(ctx context.Context, item ReviewItem) (bool, error) {
 }
 
 // settleReviewItems closes the open items of one kind whose subject needs nobody
-// any more.
-func (tx Tx) settleReviewItems(ctx context.Context, kind ReviewKind, subjects []string) error {
+// any more; how says why.
+func (tx Tx) settleReviewItems(ctx context.Context, kind ReviewKind, subjects []string, how ReviewDecision) error {
 	if len(subjects) == 0 {
 		return nil
 	}
-	if err := tx.q.SettleReviewItems(ctx, string(kind), subjects); err != nil {
+	if err := tx.q.SettleReviewItems(ctx, string(how), string(kind), subjects); err != nil {
 		return fmt.Errorf("settle review items: %w", err)
 	}
 	return nil

@@ -104,6 +104,9 @@ func (tx Tx) dropStubs(ctx context.Context, moved map[int64]int64) error {
 	if err := tx.q.MoveHeldEvents(ctx, from, to); err != nil {
 		return fmt.Errorf("move held events: %w", err)
 	}
+	if err := tx.q.MoveReviewItems(ctx, from, to); err != nil {
+		return fmt.Errorf("move review items: %w", err)
+	}
 	if err := tx.q.DeleteStubs(ctx, from); err != nil {
 		return fmt.Errorf("delete stubs: %w", err)
 	}
@@ -132,13 +135,4 @@ func shardOf(orderID string) int16 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(orderID))
 	return int16(h.Sum32() % Shards)
-}
-
-// due is when a person should look at an event held for a reason. What only a
-// person can settle is due at once.
-func due(r order.Reason, now time.Time, grace time.Duration) time.Time {
-	if r == order.SecondPayment || r == order.OutsideWindow {
-		return now
-	}
-	return now.Add(grace)
 }

@@ -170,7 +170,8 @@ CREATE TABLE dead_letters (
 );
 CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE published_at IS NULL;
 
--- What a person must decide; once for each subject and kind.
+-- What a person must decide; once for each subject and kind. A claim is a lease
+-- (claimed_at), on the order as it was seen then (claimed_version).
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, message_refused
@@ -181,11 +182,37 @@ CREATE TABLE review_items (
   created_at timestamptz NOT NULL DEFAULT now(),
   claimed_by text,
   claimed_at timestamptz,
+  claimed_version bigint,
   settled_at timestamptz,
-  decision   text,
+  settled_by text, -- NULL: it settled itself
+  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable
   UNIQUE (kind, subject)
 );
 CREATE INDEX review_items_open ON review_items (created_at) WHERE settled_at IS NULL;
+CREATE INDEX review_items_order ON review_items (order_no) WHERE order_no IS NOT NULL AND settled_at IS NULL;
+
+-- What people did, and why. before and after are states, never bodies.
+CREATE TABLE audit_log (
+  id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at      timestamptz NOT NULL,
+  who     text NOT NULL CHECK (btrim(who) <> ''),
+  action  text NOT NULL,
+  subject text NOT NULL,
+  reason  text NOT NULL CHECK (btrim(reason) <> ''),
+  before  json,
+  after   json
+);
+
+-- What the provider must be asked about, one row an object. A look-up that began
+-- after armed_at answers it; arming again asks again.
+CREATE TABLE lookups (
+  source_no   smallint NOT NULL,
+  object      text COLLATE "C" NOT NULL, -- the provider's payment id, else the event's
+  armed_at    timestamptz NOT NULL,
+  answered_at timestamptz, -- when the look-up began that was answered last
+  PRIMARY KEY (source_no, object)
+);
+CREATE INDEX lookups_open ON lookups (armed_at) WHERE answered_at IS NULL OR answered_at <= armed_at;
 
 -- The books: what became of each accepted record, by append hour and endpoint.
 -- Rows are deltas of one writing partition (-1: the merchant), so that workers
@@ -210,6 +237,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE books, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE books, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

@@ -26,3 +26,12 @@ FROM (SELECT order_no, event_hash FROM held_events
       WHERE due_at <= @now::timestamptz ORDER BY due_at LIMIT @n::int FOR UPDATE SKIP LOCKED) d
 WHERE h.order_no = d.order_no AND h.event_hash = d.event_hash
 RETURNING h.order_no, h.event_hash, h.reason;
+
+-- name: AwaitProvider :exec
+UPDATE held_events SET reason = @reason, due_at = @due_at WHERE order_no = @order_no AND event_hash = @event_hash;
+
+-- name: GetHeldEvent :one
+SELECT reason, held_at, record_headers, body FROM held_events WHERE order_no = @order_no AND event_hash = @event_hash;
+
+-- name: ReplaceHeldBytes :exec
+UPDATE held_events h SET record_headers = @record_headers, body = @body WHERE order_no = @order_no AND event_hash = @event_hash;

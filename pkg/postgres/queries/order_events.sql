@@ -23,3 +23,19 @@ DELETE FROM order_events WHERE order_no = ANY(@order_nos::bigint[]);
 SELECT e.order_no, e.event_hash, e.reading_hash
 FROM order_events e
 WHERE e.order_no = ANY(@order_nos::bigint[]) AND e.event_hash = ANY(@event_hashes::uuid[]);
+
+-- name: ReplaceReadings :exec
+UPDATE order_events e SET kind = u.kind, verdict = u.verdict, reason = u.reason, occurred_at = u.occurred_at,
+  reading_hash = u.reading_hash, amount = u.amount, currency = u.currency, event_type = u.event_type,
+  payment_id = u.payment_id, object_id = u.object_id, partition = u.partition, record_offset = u.record_offset
+FROM (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@event_hashes::uuid[]) AS event_hash,
+             unnest(@kinds::smallint[]) AS kind, unnest(@verdicts::smallint[]) AS verdict, unnest(@reasons::smallint[]) AS reason,
+             unnest(@occurred_at::bigint[]) AS occurred_at, unnest(@reading_hashes::bigint[]) AS reading_hash,
+             unnest(@amounts::bigint[]) AS amount, unnest(@currencies::text[]) AS currency,
+             unnest(@event_types::text[]) AS event_type, unnest(@payment_ids::text[]) AS payment_id,
+             unnest(@object_ids::text[]) AS object_id, unnest(@partitions::int[]) AS partition,
+             unnest(@record_offsets::bigint[]) AS record_offset) u
+WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash;
+
+-- name: SetVerdict :exec
+UPDATE order_events SET verdict = @verdict, reason = @reason WHERE order_no = @order_no AND event_hash = @event_hash;

@@ -23,3 +23,6 @@ UPDATE payments p SET order_no = u.order_no, linked = true
 FROM (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@payment_ids::text[]) AS payment_id,
              unnest(@order_nos::bigint[]) AS order_no) u
 WHERE p.source_no = u.source_no AND p.payment_id = u.payment_id;
+
+-- name: MovePayment :exec
+UPDATE payments SET order_no = @order_no, linked = true WHERE source_no = @source_no AND payment_id = @payment_id;

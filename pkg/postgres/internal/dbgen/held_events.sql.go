@@ -20,6 +20,27 @@ type AddHeldEventsParams struct {
 	Body          []byte
 }
 
+const awaitProvider = `-- name: AwaitProvider :exec
+UPDATE held_events SET reason = $1, due_at = $2 WHERE order_no = $3 AND event_hash = $4
+`
+
+type AwaitProviderParams struct {
+	Reason    int16
+	DueAt     pgtype.Timestamptz
+	OrderNo   int64
+	EventHash pgtype.UUID
+}
+
+func (q *Queries) AwaitProvider(ctx context.Context, arg AwaitProviderParams) error {
+	_, err := q.db.Exec(ctx, awaitProvider,
+		arg.Reason,
+		arg.DueAt,
+		arg.OrderNo,
+		arg.EventHash,
+	)
+	return err
+}
+
 const deleteHeldEvents = `-- name: DeleteHeldEvents :many
 DELETE FROM held_events h
 USING (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash) u
@@ -52,6 +73,29 @@ func (q *Queries) DeleteHeldEvents(ctx context.Context, orderNos []int64, eventH
 	return items, nil
 }
 
+const getHeldEvent = `-- name: GetHeldEvent :one
+SELECT reason, held_at, record_headers, body FROM held_events WHERE order_no = $1 AND event_hash = $2
+`
+
+type GetHeldEventRow struct {
+	Reason        int16
+	HeldAt        pgtype.Timestamptz
+	RecordHeaders []byte
+	Body          []byte
+}
+
+func (q *Queries) GetHeldEvent(ctx context.Context, orderNo int64, eventHash pgtype.UUID) (GetHeldEventRow, error) {
+	row := q.db.QueryRow(ctx, getHeldEvent, orderNo, eventHash)
+	var i GetHeldEventRow
+	err := row.Scan(
+		&i.Reason,
+		&i.HeldAt,
+		&i.RecordHeaders,
+		&i.Body,
+	)
+	return i, err
+}
+
 const moveHeldEvents = `-- name: MoveHeldEvents :exec
 UPDATE held_events h SET order_no = u.to_no
 FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no) u
@@ -60,6 +104,27 @@ WHERE h.order_no = u.from_no
 
 func (q *Queries) MoveHeldEvents(ctx context.Context, fromNos []int64, toNos []int64) error {
 	_, err := q.db.Exec(ctx, moveHeldEvents, fromNos, toNos)
+	return err
+}
+
+const replaceHeldBytes = `-- name: ReplaceHeldBytes :exec
+UPDATE held_events h SET record_headers = $1, body = $2 WHERE order_no = $3 AND event_hash = $4
+`
+
+type ReplaceHeldBytesParams struct {
+	RecordHeaders []byte
+	Body          []byte
+	OrderNo       int64
+	EventHash     pgtype.UUID
+}
+
+func (q *Queries) ReplaceHeldBytes(ctx context.Context, arg ReplaceHeldBytesParams) error {
+	_, err := q.db.Exec(ctx, replaceHeldBytes,
+		arg.RecordHeaders,
+		arg.Body,
+		arg.OrderNo,
+		arg.EventHash,
+	)
 	return err
 }
 

@@ -40,3 +40,19 @@ type Payment struct {
 	OrderNo   int64
 	Linked    bool
 }
+
+type ReviewItem struct {
+	ID             int64
+	Kind           string
+	Subject        string
+	OrderNo        pgtype.Int8
+	EventHash      pgtype.UUID
+	Detail         string
+	CreatedAt      pgtype.Timestamptz
+	ClaimedBy      pgtype.Text
+	ClaimedAt      pgtype.Timestamptz
+	ClaimedVersion pgtype.Int8
+	SettledAt      pgtype.Timestamptz
+	SettledBy      pgtype.Text
+	Decision       pgtype.Text
+}

@@ -119,6 +119,78 @@ func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]Orde
 	return items, nil
 }
 
+const replaceReadings = `-- name: ReplaceReadings :exec
+UPDATE order_events e SET kind = u.kind, verdict = u.verdict, reason = u.reason, occurred_at = u.occurred_at,
+  reading_hash = u.reading_hash, amount = u.amount, currency = u.currency, event_type = u.event_type,
+  payment_id = u.payment_id, object_id = u.object_id, partition = u.partition, record_offset = u.record_offset
+FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash,
+             unnest($3::smallint[]) AS kind, unnest($4::smallint[]) AS verdict, unnest($5::smallint[]) AS reason,
+             unnest($6::bigint[]) AS occurred_at, unnest($7::bigint[]) AS reading_hash,
+             unnest($8::bigint[]) AS amount, unnest($9::text[]) AS currency,
+             unnest($10::text[]) AS event_type, unnest($11::text[]) AS payment_id,
+             unnest($12::text[]) AS object_id, unnest($13::int[]) AS partition,
+             unnest($14::bigint[]) AS record_offset) u
+WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash
+`
+
+type ReplaceReadingsParams struct {
+	OrderNos      []int64
+	EventHashes   []pgtype.UUID
+	Kinds         []int16
+	Verdicts      []int16
+	Reasons       []int16
+	OccurredAt    []int64
+	ReadingHashes []int64
+	Amounts       []int64
+	Currencies    []string
+	EventTypes    []string
+	PaymentIds    []string
+	ObjectIds     []string
+	Partitions    []int32
+	RecordOffsets []int64
+}
+
+func (q *Queries) ReplaceReadings(ctx context.Context, arg ReplaceReadingsParams) error {
+	_, err := q.db.Exec(ctx, replaceReadings,
+		arg.OrderNos,
+		arg.EventHashes,
+		arg.Kinds,
+		arg.Verdicts,
+		arg.Reasons,
+		arg.OccurredAt,
+		arg.ReadingHashes,
+		arg.Amounts,
+		arg.Currencies,
+		arg.EventTypes,
+		arg.PaymentIds,
+		arg.ObjectIds,
+		arg.Partitions,
+		arg.RecordOffsets,
+	)
+	return err
+}
+
+const setVerdict = `-- name: SetVerdict :exec
+UPDATE order_events SET verdict = $1, reason = $2 WHERE order_no = $3 AND event_hash = $4
+`
+
+type SetVerdictParams struct {
+	Verdict   int16
+	Reason    int16
+	OrderNo   int64
+	EventHash pgtype.UUID
+}
+
+func (q *Queries) SetVerdict(ctx context.Context, arg SetVerdictParams) error {
+	_, err := q.db.Exec(ctx, setVerdict,
+		arg.Verdict,
+		arg.Reason,
+		arg.OrderNo,
+		arg.EventHash,
+	)
+	return err
+}
+
 const setVerdicts = `-- name: SetVerdicts :exec
 UPDATE order_events e SET verdict = u.verdict, reason = u.reason
 FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash,

@@ -130,3 +130,12 @@ func (q *Queries) LockPayments(ctx context.Context, sourceNos []int16, paymentId
 	}
 	return items, nil
 }
+
+const movePayment = `-- name: MovePayment :exec
+UPDATE payments SET order_no = $1, linked = true WHERE source_no = $2 AND payment_id = $3
+`
+
+func (q *Queries) MovePayment(ctx context.Context, orderNo int64, sourceNo int16, paymentID string) error {
+	_, err := q.db.Exec(ctx, movePayment, orderNo, sourceNo, paymentID)
+	return err
+}

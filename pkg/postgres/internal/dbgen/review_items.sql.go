@@ -39,12 +39,131 @@ func (q *Queries) AddReviewItem(ctx context.Context, arg AddReviewItemParams) (i
 	return result.RowsAffected(), nil
 }
 
-const settleReviewItems = `-- name: SettleReviewItems :exec
-UPDATE review_items SET settled_at = now(), decision = 'settled_itself'
-WHERE kind = $1 AND subject = ANY($2::text[]) AND settled_at IS NULL
+const claimReviewItem = `-- name: ClaimReviewItem :execrows
+UPDATE review_items i SET claimed_by = $1::text, claimed_at = $2::timestamptz,
+  claimed_version = (SELECT version FROM orders o WHERE o.order_no = i.order_no)
+WHERE id = $3 AND settled_at IS NULL AND (claimed_by IS NULL OR claimed_by = $1::text OR claimed_at <= $4::timestamptz)
 `
 
-func (q *Queries) SettleReviewItems(ctx context.Context, kind string, subjects []string) error {
-	_, err := q.db.Exec(ctx, settleReviewItems, kind, subjects)
+type ClaimReviewItemParams struct {
+	Who     string
+	Now     pgtype.Timestamptz
+	ID      int64
+	Expired pgtype.Timestamptz
+}
+
+// One conditional update: of two people one gets it.
+func (q *Queries) ClaimReviewItem(ctx context.Context, arg ClaimReviewItemParams) (int64, error) {
+	result, err := q.db.Exec(ctx, claimReviewItem,
+		arg.Who,
+		arg.Now,
+		arg.ID,
+		arg.Expired,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const getReviewItem = `-- name: GetReviewItem :one
+SELECT id, kind, subject, order_no, event_hash, detail, created_at, claimed_by, claimed_at, claimed_version,
+       settled_at, settled_by, decision
+FROM review_items WHERE id = $1
+`
+
+func (q *Queries) GetReviewItem(ctx context.Context, id int64) (ReviewItem, error) {
+	row := q.db.QueryRow(ctx, getReviewItem, id)
+	var i ReviewItem
+	err := row.Scan(
+		&i.ID,
+		&i.Kind,
+		&i.Subject,
+		&i.OrderNo,
+		&i.EventHash,
+		&i.Detail,
+		&i.CreatedAt,
+		&i.ClaimedBy,
+		&i.ClaimedAt,
+		&i.ClaimedVersion,
+		&i.SettledAt,
+		&i.SettledBy,
+		&i.Decision,
+	)
+	return i, err
+}
+
+const moveReviewItems = `-- name: MoveReviewItems :exec
+UPDATE review_items i SET order_no = u.to_no
+FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no) u
+WHERE i.order_no = u.from_no AND i.settled_at IS NULL
+`
+
+func (q *Queries) MoveReviewItems(ctx context.Context, fromNos []int64, toNos []int64) error {
+	_, err := q.db.Exec(ctx, moveReviewItems, fromNos, toNos)
+	return err
+}
+
+const openHeldReviewItem = `-- name: OpenHeldReviewItem :exec
+INSERT INTO review_items (kind, subject, order_no, event_hash, detail)
+VALUES ('held', $1, $2, $3, $4)
+ON CONFLICT (kind, subject) DO UPDATE
+  SET order_no = excluded.order_no, detail = excluded.detail, created_at = now(), claimed_by = NULL, claimed_at = NULL,
+      claimed_version = NULL, settled_at = NULL, settled_by = NULL, decision = NULL
+  WHERE review_items.settled_at IS NOT NULL
+`
+
+type OpenHeldReviewItemParams struct {
+	Subject   string
+	OrderNo   pgtype.Int8
+	EventHash pgtype.UUID
+	Detail    string
+}
+
+// An event that is held once more is asked about once more.
+func (q *Queries) OpenHeldReviewItem(ctx context.Context, arg OpenHeldReviewItemParams) error {
+	_, err := q.db.Exec(ctx, openHeldReviewItem,
+		arg.Subject,
+		arg.OrderNo,
+		arg.EventHash,
+		arg.Detail,
+	)
+	return err
+}
+
+const settleClaimedReviewItem = `-- name: SettleClaimedReviewItem :execrows
+UPDATE review_items SET settled_at = $1::timestamptz, settled_by = claimed_by, decision = $2::text
+WHERE id = $3 AND settled_at IS NULL AND claimed_by = $4::text AND claimed_at > $5::timestamptz
+`
+
+type SettleClaimedReviewItemParams struct {
+	Now      pgtype.Timestamptz
+	Decision string
+	ID       int64
+	Who      string
+	Expired  pgtype.Timestamptz
+}
+
+func (q *Queries) SettleClaimedReviewItem(ctx context.Context, arg SettleClaimedReviewItemParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settleClaimedReviewItem,
+		arg.Now,
+		arg.Decision,
+		arg.ID,
+		arg.Who,
+		arg.Expired,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const settleReviewItems = `-- name: SettleReviewItems :exec
+UPDATE review_items SET settled_at = now(), decision = $1::text
+WHERE kind = $2 AND subject = ANY($3::text[]) AND settled_at IS NULL
+`
+
+func (q *Queries) SettleReviewItems(ctx context.Context, decision string, kind string, subjects []string) error {
+	_, err := q.db.Exec(ctx, settleReviewItems, decision, kind, subjects)
 	return err
 }

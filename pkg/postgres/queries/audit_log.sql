@@ -1,0 +1,3 @@
+-- name: AddAuditEntry :exec
+INSERT INTO audit_log (at, who, action, subject, reason, before, after)
+VALUES (@at, @who, @action, @subject, @reason, @before, @after);
