@@ -64,7 +64,7 @@ func (o *Outcome) Fold(reg *Registration, set []Entry) {
 
 func unregistered(k Kind) Judgement {
 	switch k {
-	case KindNone, KindPending, KindRegistered:
+	case KindNone, KindPending, KindRegistered, KindAccept, KindDismiss:
 		return Judgement{Verdict: NoChange}
 	default:
 		return Judgement{Held, AwaitingOrder}

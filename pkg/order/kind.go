@@ -34,9 +34,17 @@ const (
 	// KindRegistered: the shop said what the order is worth. Its money is in the
 	// Registration; an entry of this kind in the set only keeps its place.
 	KindRegistered
+	// KindAccept and KindDismiss are decisions: a person's rulings about the entry
+	// that Target names. Accepted, it counts although it does not fit, with the
+	// decision's amount if that states one. Dismissed, it counts for nothing.
+	KindAccept
+	KindDismiss
 )
 
-const kinds = int(KindRegistered) + 1
+const kinds = int(KindDismiss) + 1
+
+// IsDecision says whether entries of this kind are a person's decisions.
+func (k Kind) IsDecision() bool { return k == KindAccept || k == KindDismiss }
 
 // ranks order facts of one second by cause: what must have happened first ranks
 // first. Money that moved ranks before a cancellation: the

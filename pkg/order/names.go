@@ -9,11 +9,11 @@ var (
 	statusNames  = []string{"none", "pending", "paid", "failed", "cancelled", "partially_refunded", "refunded"}
 	disputeNames = []string{"none", "open", "won", "lost"}
 	kindNames    = []string{"none", "pending", "failed", "paid", "refund", "refund_total", "refund_failed",
-		"dispute_opened", "dispute_won", "dispute_lost", "cancelled", "registered"}
+		"dispute_opened", "dispute_won", "dispute_lost", "cancelled", "registered", "accept", "dismiss"}
 	verdictNames = []string{"applied", "no_change", "held", "dead", "duplicate"}
 	reasonNames  = []string{"none", "awaiting_order", "awaiting_payment", "awaiting_predecessor", "awaiting_provider",
 		"illegal_transition", "second_payment", "amount_mismatch", "currency_mismatch", "over_refund",
-		"outside_window", "other_mode"}
+		"outside_window", "other_mode", "dismissed"}
 )
 
 func name[T ~uint8](set string, names []string, n T) string {

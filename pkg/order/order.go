@@ -17,9 +17,13 @@ type Entry struct {
 	// Facts are one and the same if (Source, Kind, Payment, Object) are.
 	Payment string
 	Object  string
-	// Amount is in minor units of Currency (ISO 4217, upper case).
+	// Amount is in minor units of Currency (ISO 4217, upper case). A decision states
+	// an amount only if it has a Currency.
 	Amount   int64
 	Currency string
+	// Target is, of a decision (KindAccept, KindDismiss), the Hash of the entry that
+	// it is about.
+	Target [16]byte
 }
 
 // Registration is what the shop said the order is worth.
@@ -80,6 +84,8 @@ const (
 	OutsideWindow
 	// OtherMode: a test event in a live deployment or the reverse (no change).
 	OtherMode
+	// Dismissed: a person decided that it counts for nothing (no change).
+	Dismissed
 )
 
 // Judgement is the verdict on one entry of the set.

@@ -41,7 +41,7 @@ func (f *folding) propose(i int32, p *proposal) (j Judgement, counts bool) {
 	}
 	*next, p.money = *s, f.money
 	switch e.Kind {
-	case KindNone, KindPending:
+	case KindNone, KindPending, KindAccept, KindDismiss:
 		return noChange, false
 	case KindRegistered:
 		if e.Hash == f.reg.Hash {

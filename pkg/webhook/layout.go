@@ -168,7 +168,7 @@ func (l Layout) compile() (*layout, error) {
 		if f.Type == "" {
 			problem("facts[%d]: no type", i)
 		}
-		if f.Kind == order.KindNone || f.Kind == order.KindRegistered {
+		if f.Kind == order.KindNone || f.Kind == order.KindRegistered || f.Kind.IsDecision() {
 			problem("facts[%d] (%s): kind: missing, or one that no provider states", i, f.Type)
 		}
 		or := func(own, common Paths) places {

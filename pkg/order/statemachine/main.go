@@ -173,4 +173,5 @@ var meanings = []struct {
 	order.OverRefund:          {order.Held, "More would be given back than was paid."},
 	order.OutsideWindow:       {order.Held, "It is older than the dedupe window, and nothing is known of its order or payment."},
 	order.OtherMode:           {order.NoChange, "A test event in a live deployment, or the reverse."},
+	order.Dismissed:           {order.NoChange, "A person decided that it counts for nothing."},
 }

@@ -19,7 +19,7 @@ func TestTheDocumentIsWhatTheTablesSay(t *testing.T) {
 }
 
 func TestEveryReasonIsExplained(t *testing.T) {
-	for r := order.NoReason + 1; r <= order.OtherMode; r++ {
+	for r := order.NoReason + 1; r <= order.Dismissed; r++ {
 		if int(r) >= len(meanings) || meanings[r].text == "" {
 			t.Errorf("%v is not explained", r)
 		}
