@@ -25,7 +25,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	wanted := make([]string, 0, 4)
 	for i := range facts {
 		f := &facts[i]
-		if f.OrderID == "" && f.Payment == "" {
+		if f.OrderID == "" && f.Payment == "" && f.OrderNo == 0 {
 			return applied, errors.New("apply: a fact names no order and no payment")
 		}
 		for _, n := range [2]string{f.Source, f.Endpoint} {
@@ -60,14 +60,18 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	for i := range facts {
 		f := &facts[i]
 		o := orders[r.orderNos[i]]
-		if m := o.find(f.Hash); m != nil {
-			applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
-			if m.ReadingHash != f.ReadingHash {
-				applied.OtherReadings = append(applied.OtherReadings, i)
-			}
+		m := o.find(f.Hash)
+		switch {
+		case m == nil && !f.Replaces:
+			o.add(f, nos)
 			continue
+		case m == nil, !f.Replaces && m.ReadingHash != f.ReadingHash:
+			applied.OtherReadings = append(applied.OtherReadings, i)
+		case f.Replaces && m.older(f):
+			o.grew = true
+			m.replace(f)
 		}
-		o.add(f, nos)
+		applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
 	}
 	var w writes
 	for _, o := range orders {
@@ -97,7 +101,7 @@ func (o *lockedOrder) add(f *Fact, nos map[string]int16) {
 		OrderNo: o.no, EventHash: uuid(f.Hash), SourceNo: nos[f.Source], EndpointNo: nos[f.Endpoint],
 		Kind: int16(f.Kind), OccurredAt: f.Time, AppendedAt: timestamp(f.AppendedAt), ReadingHash: f.ReadingHash,
 		Amount: f.Amount, Currency: f.Currency, EventID: f.EventID, EventType: f.EventType,
-		PaymentID: f.Payment, ObjectID: f.Object, Partition: f.Partition, RecordOffset: f.Offset,
+		PaymentID: f.Payment, ObjectID: f.object(), Partition: f.Partition, RecordOffset: f.Offset,
 	}})
 }
 
@@ -127,7 +131,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 		nEvents++
 		all, members = append(all, m.entry()), append(members, m)
 		if m.fact == nil && m.from == 0 {
-			before = append(before, m.entry())
+			before = append(before, m.before())
 		}
 	}
 	w.before, w.all, w.members = before, all, members
@@ -140,13 +144,17 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 		if judged.Reason == order.AwaitingOrder && (m.Reason == int16(order.OutsideWindow) || m.fact != nil && m.fact.OutsideWindow) {
 			judged.Reason = order.OutsideWindow
 		}
+		// A person had the provider asked; what it answers is an event of its own.
+		if judged.Verdict == order.Held && m.Reason == int16(order.AwaitingProvider) && m.replaced == nil {
+			judged.Reason = order.AwaitingProvider
+		}
 		if judged.Verdict == order.Held {
 			nHeld++
 		}
 		was := m.judgement()
 		m.Verdict, m.Reason = int16(judged.Verdict), int16(judged.Reason)
 		w.judged(m, was, judged, tx.store.graces.due(judged.Reason, now))
-		if m.fact == nil && was.Verdict != judged.Verdict {
+		if m.fact == nil && was.Verdict != judged.Verdict && !order.Kind(m.Kind).IsDecision() {
 			endpoint, err := tx.nameOf(ctx, m.EndpointNo)
 			if err != nil {
 				return err

@@ -7,8 +7,12 @@ import (
 	"sluice/pkg/order"
 )
 
-// Merchant is the source of registrations: what the shop itself said.
-const Merchant = "merchant"
+// Merchant is the source of registrations: what the shop itself said. Review is
+// the source of decisions: what a person said about an event.
+const (
+	Merchant = "merchant"
+	Review   = "review"
+)
 
 // Fact is one event on its way into its order's set. A registration is one too
 // (Kind KindRegistered): Object is then the shop's reference.
@@ -17,6 +21,12 @@ type Fact struct {
 	// OrderID is the order reference; empty: Entry.Payment leads to the order. One
 	// of them must be there.
 	OrderID string
+	// OrderNo, if not 0, is the order itself, whatever OrderID and Payment say: a
+	// decision belongs to the set that holds its target.
+	OrderNo int64
+	// Replaces: the event is known, and this is another reading of it. The one with
+	// the greatest (Time, ReadingHash) counts, whatever came first.
+	Replaces bool
 	// EventID and EventType are the provider's; Endpoint is where it came in.
 	EventID, EventType, Endpoint string
 	// AppendedAt is when the broker took it: the hour it counts in.
@@ -40,7 +50,8 @@ type Applied struct {
 	// held already is a Duplicate.
 	Verdicts []order.Judgement
 	// OtherReadings are the places of the duplicates that say something else than
-	// the event in the set, which stands.
+	// the event in the set, which stands; and of those that Replace an event which
+	// is not in the set they lead to.
 	OtherReadings []int
 	// Changes is the number of transitions written; if there are any, wake the
 	// relays after the commit.

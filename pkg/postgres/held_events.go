@@ -27,6 +27,11 @@ func (tx Tx) writeHeld(ctx context.Context, w *writes) error {
 			return fmt.Errorf("set reasons of held events: %w", err)
 		}
 	}
+	for _, r := range w.heldBytes {
+		if err := tx.q.ReplaceHeldBytes(ctx, r); err != nil {
+			return fmt.Errorf("replace the bytes of a held event: %w", err)
+		}
+	}
 	if len(w.unheld) == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -28,13 +29,51 @@ type member struct {
 	fact *Fact
 	// from is the stub it was moved from in this transaction, 0 if none.
 	from int64
+	// replaced is the reading that counts since this transaction instead of was;
+	// nil if none came.
+	replaced *Fact
+	was      order.Entry
 }
 
 func (m *member) entry() order.Entry {
-	return order.Entry{
+	e := order.Entry{
 		Hash: m.EventHash.Bytes, Source: m.source, Kind: order.Kind(m.Kind), Time: m.OccurredAt,
 		Payment: m.PaymentID, Object: m.ObjectID, Amount: m.Amount, Currency: m.Currency,
 	}
+	if e.Kind.IsDecision() {
+		e.Target, e.Object = targetOf(m.ObjectID), ""
+	}
+	return e
+}
+
+// before is the entry as the last transaction left it.
+func (m *member) before() order.Entry {
+	if m.replaced != nil {
+		return m.was
+	}
+	return m.entry()
+}
+
+// older: of the two readings f is the one that counts.
+func (m *member) older(f *Fact) bool {
+	return cmp.Or(cmp.Compare(m.OccurredAt, f.Time), cmp.Compare(m.ReadingHash, f.ReadingHash)) < 0
+}
+
+// replace takes another reading of the event. The hour it counts in stays.
+func (m *member) replace(f *Fact) {
+	switch {
+	case m.fact != nil:
+		m.fact = f
+	case m.replaced == nil:
+		m.was = m.entry()
+		fallthrough
+	default:
+		m.replaced = f
+	}
+	m.Kind, m.OccurredAt, m.ReadingHash = int16(f.Kind), f.Time, f.ReadingHash
+	m.Amount, m.Currency, m.EventType = f.Amount, f.Currency, f.EventType
+	m.PaymentID, m.ObjectID = f.Payment, f.object()
+	m.Partition, m.RecordOffset = f.Partition, f.Offset
 }
 
 func (m *member) judgement() order.Judgement {

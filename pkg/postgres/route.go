@@ -58,9 +58,12 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16) (rou
 	}
 	r := routes{orderNos: make([]int64, len(facts)), moved: moved}
 	for i := range facts {
-		if f := &facts[i]; f.OrderID != "" {
+		switch f := &facts[i]; {
+		case f.OrderNo != 0:
+			r.orderNos[i] = f.OrderNo
+		case f.OrderID != "":
 			r.orderNos[i] = orders[f.OrderID]
-		} else {
+		default:
 			r.orderNos[i] = links[payment{nos[f.Source], f.Payment}].orderNo
 		}
 	}

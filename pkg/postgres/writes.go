@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -16,8 +17,10 @@ type writes struct {
 	registered  []*lockedOrder
 	events      []dbgen.AddOrderEventsParams
 	verdicts    dbgen.SetVerdictsParams
+	readings    dbgen.ReplaceReadingsParams
 	held        []dbgen.AddHeldEventsParams
 	heldReasons dbgen.SetHeldReasonsParams
+	heldBytes   []dbgen.ReplaceHeldBytesParams
 	unheld      []member
 	transitions []dbgen.AddOrderTransitionsParams
 
@@ -33,6 +36,8 @@ func (w *writes) judged(m *member, was, is order.Judgement, due time.Time) {
 	switch {
 	case fresh || m.from != 0:
 		w.events = append(w.events, m.AddOrderEventsParams)
+	case m.replaced != nil:
+		w.reading(m)
 	case was != is:
 		w.verdicts.OrderNos = append(w.verdicts.OrderNos, m.OrderNo)
 		w.verdicts.EventHashes = append(w.verdicts.EventHashes, m.EventHash)
@@ -43,8 +48,8 @@ func (w *writes) judged(m *member, was, is order.Judgement, due time.Time) {
 	switch {
 	case isHeld && !wasHeld:
 		h := dbgen.AddHeldEventsParams{OrderNo: m.OrderNo, EventHash: m.EventHash, Reason: m.Reason, DueAt: timestamp(due)}
-		if fresh {
-			h.RecordHeaders, h.Body = encodeHeaders(m.fact.Headers), m.fact.Body
+		if f := cmp.Or(m.fact, m.replaced); f != nil {
+			h.RecordHeaders, h.Body = encodeHeaders(f.Headers), f.Body
 		}
 		w.held = append(w.held, h)
 	case wasHeld && !isHeld:
@@ -55,6 +60,21 @@ func (w *writes) judged(m *member, was, is order.Judgement, due time.Time) {
 		w.heldReasons.Reasons = append(w.heldReasons.Reasons, m.Reason)
 		w.heldReasons.DueAt = append(w.heldReasons.DueAt, timestamp(due))
 	}
+	if f := m.replaced; f != nil && isHeld && wasHeld {
+		w.heldBytes = append(w.heldBytes, dbgen.ReplaceHeldBytesParams{OrderNo: m.OrderNo, EventHash: m.EventHash,
+			RecordHeaders: encodeHeaders(f.Headers), Body: f.Body})
+	}
+}
+
+// reading notes that another reading of an event counts now.
+func (w *writes) reading(m *member) {
+	r := &w.readings
+	r.OrderNos, r.EventHashes = append(r.OrderNos, m.OrderNo), append(r.EventHashes, m.EventHash)
+	r.Kinds, r.Verdicts, r.Reasons = append(r.Kinds, m.Kind), append(r.Verdicts, m.Verdict), append(r.Reasons, m.Reason)
+	r.OccurredAt, r.ReadingHashes = append(r.OccurredAt, m.OccurredAt), append(r.ReadingHashes, m.ReadingHash)
+	r.Amounts, r.Currencies = append(r.Amounts, m.Amount), append(r.Currencies, m.Currency)
+	r.EventTypes, r.PaymentIds, r.ObjectIds = append(r.EventTypes, m.EventType), append(r.PaymentIds, m.PaymentID), append(r.ObjectIds, m.ObjectID)
+	r.Partitions, r.RecordOffsets = append(r.Partitions, m.Partition), append(r.RecordOffsets, m.RecordOffset)
 }
 
 // write writes them. moved are the stubs whose events went to another order.
@@ -76,6 +96,11 @@ func (w *writes) write(ctx context.Context, tx Tx, moved map[int64]int64) error 
 	if len(w.verdicts.OrderNos) > 0 {
 		if err := tx.q.SetVerdicts(ctx, w.verdicts); err != nil {
 			return fmt.Errorf("set verdicts: %w", err)
+		}
+	}
+	if len(w.readings.OrderNos) > 0 {
+		if err := tx.q.ReplaceReadings(ctx, w.readings); err != nil {
+			return fmt.Errorf("replace readings: %w", err)
 		}
 	}
 	if err := tx.writeHeld(ctx, w); err != nil {

@@ -40,6 +40,7 @@ const (
 
 func (p declared) Name() string                              { return p.name }
 func (p declared) TimeRepeats() bool                         { return p.layout.timeRepeats }
+func (p declared) ChangedBody() ChangedBody                  { return p.layout.changedBody }
 func (p declared) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
 
 func (p declared) SignatureHeaders() []string {

@@ -25,6 +25,9 @@ type Layout struct {
 	TimeUnit string `yaml:"time_unit"`
 	// TimeRepeats: every delivery of one event states the same time.
 	TimeRepeats bool `yaml:"time_repeats"`
+	// ChangedBody is what an id that comes again with another reading means: "final",
+	// the default, or "update". An update needs a time in the body that changes with it.
+	ChangedBody string `yaml:"changed_body"`
 	// Mode is true or "live", or false or "test".
 	Mode Paths `yaml:"mode"`
 	// Order, Payment and Object are the ids that a fact belongs to (Reading).
@@ -87,6 +90,7 @@ type layout struct {
 	order, payment, object           places // for types that mean nothing
 	timeUnit                         time.Duration
 	timeRepeats, decimal             bool
+	changedBody                      ChangedBody
 	decimals                         map[string]int
 	facts                            map[string][]fact
 }
@@ -151,6 +155,19 @@ func (l Layout) compile() (*layout, error) {
 		c.timeUnit = time.Millisecond
 	default:
 		problem("time_unit: %q is neither s nor ms", l.TimeUnit)
+	}
+	rule, ok := changedBodies[l.ChangedBody]
+	if !ok {
+		problem("changed_body: %q is neither final nor update", l.ChangedBody)
+	}
+	if c.changedBody = rule; rule == Update {
+		// By a time of the delivery the copies of one reading would come out different.
+		if len(l.Time) == 0 || slices.ContainsFunc(l.Time, func(p string) bool { return strings.HasPrefix(p, headerPrefix) }) {
+			problem("changed_body: update needs a time in the body: the latest reading counts")
+		}
+		if l.TimeRepeats {
+			problem("time_repeats: cannot be true with changed_body: update, whose readings have times of their own")
+		}
 	}
 	switch l.AmountUnit {
 	case "", "minor":

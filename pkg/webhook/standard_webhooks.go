@@ -35,9 +35,10 @@ func newSvix() Provider {
 	return standardWebhooks{"svix", []string{"svix-", "webhook-"}, standardTolerance}
 }
 
-func (p standardWebhooks) Name() string         { return p.name }
-func (p standardWebhooks) Tolerance() Tolerance { return p.tolerance }
-func (standardWebhooks) TimeRepeats() bool      { return standardLayout.timeRepeats }
+func (p standardWebhooks) Name() string           { return p.name }
+func (p standardWebhooks) Tolerance() Tolerance   { return p.tolerance }
+func (standardWebhooks) TimeRepeats() bool        { return standardLayout.timeRepeats }
+func (standardWebhooks) ChangedBody() ChangedBody { return standardLayout.changedBody }
 
 func (p standardWebhooks) WithTolerance(t Tolerance) Provider {
 	p.tolerance = t

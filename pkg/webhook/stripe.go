@@ -27,6 +27,7 @@ func newStripe() Provider {
 func (stripe) Name() string                              { return "stripe" }
 func (stripe) SignatureHeaders() []string                { return []string{"stripe-signature"} }
 func (stripe) TimeRepeats() bool                         { return stripeLayout.timeRepeats }
+func (stripe) ChangedBody() ChangedBody                  { return stripeLayout.changedBody }
 func (p stripe) Tolerance() Tolerance                    { return p.tolerance }
 func (stripe) WithTolerance(t Tolerance) Provider        { return stripe{t} }
 func (stripe) Read(h Headers, b []byte) (Reading, error) { return stripeLayout.read(h, b) }

@@ -128,7 +128,23 @@ type Provider interface {
 	SignatureHeaders() []string
 	// TimeRepeats: the reading's time is the same on every delivery of one event.
 	TimeRepeats() bool
+	// ChangedBody is what an event id that comes again with another reading means.
+	ChangedBody() ChangedBody
 }
+
+// ChangedBody is a provider's rule for an event id that comes again and says
+// something else.
+type ChangedBody uint8
+
+const (
+	// Final: an event never changes. The first reading stands, and a person is told.
+	Final ChangedBody = iota
+	// Update: the id names an object whose state is sent again as it changes. The
+	// reading with the greatest time counts, whatever came first.
+	Update
+)
+
+var changedBodies = map[string]ChangedBody{"": Final, "final": Final, "update": Update}
 
 // Timed is a Provider whose scheme signs a time.
 type Timed interface {
