@@ -8,9 +8,9 @@ import (
 
 // The plot's sizes in pixels.
 const (
-	plotLabels = 330 // the column of names
+	plotLabels = 390 // the column of names
 	plotUnit   = 170 // a bar of one target's length
-	plotMost   = 2.4 // targets; a longer bar is cut
+	plotMost   = 2.0 // targets; a longer bar is cut
 	plotLine   = 24
 	plotTop    = 64
 )
@@ -76,7 +76,7 @@ func legend(b *bytes.Buffer, x int, colour, text string) {
 
 // shortened keeps a label within its column.
 func shortened(s string) string {
-	const most = 52
+	const most = 60
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

@@ -65,8 +65,11 @@ func (t target) String() string {
 // quantity writes a number as people read it, in three digits or whole thousands.
 func quantity(v float64, unit string) string {
 	text := fmt.Sprintf("%.3g", v)
-	if math.Abs(v) >= 1000 {
-		text = thousands(int64(v))
+	if unit == "×" || unit == "" {
+		text = fmt.Sprintf("%.4g", v) // ratios near their targets
+	}
+	if math.Abs(v) >= 999.5 { // %.3g would write 1e+03
+		text = thousands(int64(math.Round(v)))
 	}
 	switch unit {
 	case "", "/s", "×":
