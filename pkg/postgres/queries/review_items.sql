@@ -31,6 +31,13 @@ WHERE id = @id AND settled_at IS NULL AND (claimed_by IS NULL OR claimed_by = @w
 UPDATE review_items SET settled_at = @now::timestamptz, settled_by = claimed_by, decision = @decision::text
 WHERE id = @id AND settled_at IS NULL AND claimed_by = @who::text AND claimed_at > @expired::timestamptz;
 
+-- name: ListReviewItems :many
+SELECT i.id, i.kind, i.subject, coalesce(o.order_id, '')::text AS order_id, i.detail, i.created_at, i.claimed_by, i.claimed_at,
+       i.settled_at, i.settled_by, i.decision
+FROM review_items i LEFT JOIN orders o ON o.order_no = i.order_no
+WHERE (@settled::boolean OR i.settled_at IS NULL) AND (@kind::text = '' OR i.kind = @kind::text)
+ORDER BY i.settled_at IS NOT NULL, i.created_at, i.id LIMIT @n::int;
+
 -- name: GetReviewItem :one
 SELECT id, kind, subject, order_no, event_hash, detail, created_at, claimed_by, claimed_at, claimed_version,
        settled_at, settled_by, decision

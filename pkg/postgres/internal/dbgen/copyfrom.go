@@ -140,3 +140,40 @@ func (r iteratorForAddOrderTransitions) Err() error {
 func (q *Queries) AddOrderTransitions(ctx context.Context, arg []AddOrderTransitionsParams) (int64, error) {
 	return q.db.CopyFrom(ctx, []string{"order_transitions"}, []string{"shard", "order_no", "order_id", "version", "from_status", "to_status", "amount", "currency", "paid", "refunded", "dispute", "correction", "cause_source", "cause_event_id", "occurred_at"}, &iteratorForAddOrderTransitions{rows: arg})
 }
+
+// iteratorForAddRawBodies implements pgx.CopyFromSource.
+type iteratorForAddRawBodies struct {
+	rows                 []AddRawBodiesParams
+	skippedFirstNextCall bool
+}
+
+func (r *iteratorForAddRawBodies) Next() bool {
+	if len(r.rows) == 0 {
+		return false
+	}
+	if !r.skippedFirstNextCall {
+		r.skippedFirstNextCall = true
+		return true
+	}
+	r.rows = r.rows[1:]
+	return len(r.rows) > 0
+}
+
+func (r iteratorForAddRawBodies) Values() ([]interface{}, error) {
+	return []interface{}{
+		r.rows[0].EventHash,
+		r.rows[0].KeptAt,
+		r.rows[0].RecordOffset,
+		r.rows[0].Partition,
+		r.rows[0].RecordHeaders,
+		r.rows[0].Body,
+	}, nil
+}
+
+func (r iteratorForAddRawBodies) Err() error {
+	return nil
+}
+
+func (q *Queries) AddRawBodies(ctx context.Context, arg []AddRawBodiesParams) (int64, error) {
+	return q.db.CopyFrom(ctx, []string{"raw_bodies"}, []string{"event_hash", "kept_at", "record_offset", "partition", "record_headers", "body"}, &iteratorForAddRawBodies{rows: arg})
+}

@@ -13,27 +13,6 @@ type Name struct {
 	Name   string
 }
 
-type OrderEvent struct {
-	OrderNo      int64
-	EventHash    pgtype.UUID
-	SourceNo     int16
-	EndpointNo   int16
-	Kind         int16
-	Verdict      int16
-	Reason       int16
-	OccurredAt   int64
-	AppendedAt   pgtype.Timestamptz
-	ReadingHash  int64
-	Amount       int64
-	Currency     string
-	EventID      string
-	EventType    string
-	PaymentID    string
-	ObjectID     string
-	Partition    int32
-	RecordOffset int64
-}
-
 type Payment struct {
 	SourceNo  int16
 	PaymentID string

@@ -80,15 +80,36 @@ SELECT order_no, event_hash, source_no, endpoint_no, kind, verdict, reason, occu
 FROM order_events WHERE order_no = ANY($1::bigint[])
 `
 
-func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]OrderEvent, error) {
+type LoadOrderEventsRow struct {
+	OrderNo      int64
+	EventHash    pgtype.UUID
+	SourceNo     int16
+	EndpointNo   int16
+	Kind         int16
+	Verdict      int16
+	Reason       int16
+	OccurredAt   int64
+	AppendedAt   pgtype.Timestamptz
+	ReadingHash  int64
+	Amount       int64
+	Currency     string
+	EventID      string
+	EventType    string
+	PaymentID    string
+	ObjectID     string
+	Partition    int32
+	RecordOffset int64
+}
+
+func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]LoadOrderEventsRow, error) {
 	rows, err := q.db.Query(ctx, loadOrderEvents, orderNos)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OrderEvent
+	var items []LoadOrderEventsRow
 	for rows.Next() {
-		var i OrderEvent
+		var i LoadOrderEventsRow
 		if err := rows.Scan(
 			&i.OrderNo,
 			&i.EventHash,

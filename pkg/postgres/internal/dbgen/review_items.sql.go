@@ -93,6 +93,60 @@ func (q *Queries) GetReviewItem(ctx context.Context, id int64) (ReviewItem, erro
 	return i, err
 }
 
+const listReviewItems = `-- name: ListReviewItems :many
+SELECT i.id, i.kind, i.subject, coalesce(o.order_id, '')::text AS order_id, i.detail, i.created_at, i.claimed_by, i.claimed_at,
+       i.settled_at, i.settled_by, i.decision
+FROM review_items i LEFT JOIN orders o ON o.order_no = i.order_no
+WHERE ($1::boolean OR i.settled_at IS NULL) AND ($2::text = '' OR i.kind = $2::text)
+ORDER BY i.settled_at IS NOT NULL, i.created_at, i.id LIMIT $3::int
+`
+
+type ListReviewItemsRow struct {
+	ID        int64
+	Kind      string
+	Subject   string
+	OrderID   string
+	Detail    string
+	CreatedAt pgtype.Timestamptz
+	ClaimedBy pgtype.Text
+	ClaimedAt pgtype.Timestamptz
+	SettledAt pgtype.Timestamptz
+	SettledBy pgtype.Text
+	Decision  pgtype.Text
+}
+
+func (q *Queries) ListReviewItems(ctx context.Context, settled bool, kind string, n int32) ([]ListReviewItemsRow, error) {
+	rows, err := q.db.Query(ctx, listReviewItems, settled, kind, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListReviewItemsRow
+	for rows.Next() {
+		var i ListReviewItemsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Subject,
+			&i.OrderID,
+			&i.Detail,
+			&i.CreatedAt,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+			&i.SettledAt,
+			&i.SettledBy,
+			&i.Decision,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const moveReviewItems = `-- name: MoveReviewItems :exec
 UPDATE review_items i SET order_no = u.to_no
 FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no) u
