@@ -227,7 +227,7 @@ func TestMoneyThatFitsNoInt64IsHeldAndNeverPanics(t *testing.T) {
 		set[i].Payment, set[i].Currency = "pi", "EUR"
 	}
 	o := Fold(reg, dated(set))
-	checkOutcome(t, set, o)
+	checkOutcome(t, set, &o)
 	for i, want := range []string{"applied", "applied", "applied", "applied", "over_refund", "over_refund", "over_refund", "awaiting_predecessor"} {
 		if o.reason(i) != want {
 			t.Errorf("fact %d is %s, not %s", i, o.reason(i), want)
@@ -292,7 +292,7 @@ func TestLargeSetsFoldLikeSmallOnes(t *testing.T) {
 	if o.State.Status != Refunded || len(o.Steps) != 102 || o.Judgements[100].Verdict != NoChange {
 		t.Errorf("%+v, %d steps", o.State, len(o.Steps))
 	}
-	checkOutcome(t, set, o)
+	checkOutcome(t, set, &o)
 }
 
 func TestNamesAreReadBack(t *testing.T) {
@@ -306,7 +306,7 @@ func TestNamesAreReadBack(t *testing.T) {
 			t.Errorf("%v: %v, %v", k, got, err)
 		}
 	}
-	for r := range OtherMode + 1 {
+	for r := range Dismissed + 1 {
 		if got, err := ParseReason(r.String()); err != nil || got != r {
 			t.Errorf("%v: %v, %v", r, got, err)
 		}
@@ -334,7 +334,7 @@ func FuzzFold(f *testing.F) {
 			})
 		}
 		want := Fold(registered, set)
-		checkOutcome(t, set, want)
+		checkOutcome(t, set, &want)
 		slices.Reverse(set)
 		if got := Fold(registered, set); got.State != want.State {
 			t.Fatalf("%+v backwards is %+v", want.State, got.State)

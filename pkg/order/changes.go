@@ -1,10 +1,12 @@
 package order
 
+import "slices"
+
 // Change is one step that must be published.
 type Change struct {
 	Step
-	// Correction: a late fact made what was published untrue; From and To need not
-	// be joined by the table.
+	// Correction: a late fact or a decision made what was published untrue, or
+	// overrode the table; From and To need not be joined by it.
 	Correction bool
 }
 
@@ -25,13 +27,14 @@ func Changes(before, after Outcome) []Change {
 	}
 	changes := make([]Change, 0, len(after.Steps)-at)
 	for _, s := range after.Steps[at:] {
-		changes = append(changes, Change{Step: s})
+		changes = append(changes, Change{Step: s, Correction: s.Override})
 	}
 	return changes
 }
 
 // correction leads straight to the new state. Its cause is the last fact that
-// made a step now and did not before; without one, the last step's.
+// made a step now and did not before; without one, the last dismissal that is
+// new; without that, the last step's.
 func correction(before, after Outcome) Step {
 	if len(after.Steps) == 0 {
 		return Step{From: before.State, To: after.State}
@@ -41,7 +44,12 @@ func correction(before, after Outcome) Step {
 	for i := len(after.Steps) - 1; i >= 0; i-- {
 		if s := after.Steps[i]; !caused(before.Steps, s.Cause) {
 			c.Cause, c.Time = s.Cause, s.Time
-			break
+			return c
+		}
+	}
+	for _, d := range after.Dismissals {
+		if !slices.Contains(before.Dismissals, d) {
+			c.Cause, c.Time = d.Hash, d.Time
 		}
 	}
 	return c

@@ -16,7 +16,8 @@ import (
 // Entries are tried in one total order: second of the provider's time (undated
 // last), then rank of the kind, then hash. What cannot be applied waits, and is
 // tried again in that order after each success. Nothing is ever refused by an
-// error; money that does not fit is held.
+// error; money that does not fit is held. What a person decided about an entry
+// (KindAccept, KindDismiss) holds wherever it lies in that order.
 func Fold(reg *Registration, set []Entry) Outcome {
 	var o Outcome
 	o.Fold(reg, set)
@@ -26,20 +27,20 @@ func Fold(reg *Registration, set []Entry) Outcome {
 // Fold overwrites the outcome with the fold of another set, in the memory it
 // already has. A caller that folds in a loop allocates nothing.
 func (o *Outcome) Fold(reg *Registration, set []Entry) {
-	o.State = State{}
+	o.State, o.Dismissals = State{}, nil
 	o.Steps = slices.Grow(o.Steps[:0], len(set)+1)
 	o.Judgements = slices.Grow(o.Judgements[:0], len(set))[:len(set)]
+	f := folding{Outcome: o, set: set, reg: reg}
+	f.decide()
 	if reg == nil {
-		for i := range set {
-			o.Judgements[i] = unregistered(set[i].Kind)
-		}
+		f.unregistered()
 		return
 	}
 	o.step(State{Status: Pending, Amount: reg.Amount, Currency: reg.Currency}, reg.Hash, reg.Time)
 
-	f := folding{Outcome: o, set: set, reg: reg}
+	var s scratch // stays on the stack: nothing stores a pointer through f
+	f.payments = s.payments[:]
 	if n := len(set); n <= smallSet {
-		var s scratch // stays on the stack: nothing stores a pointer through f
 		f.order, f.waiting, f.object = s.order[:n], s.waiting[:n], s.object[:n]
 		f.known, f.refunds = s.known[:n], s.refunds[:n]
 		f.linkSmall()
@@ -52,23 +53,38 @@ func (o *Outcome) Fold(reg *Registration, set []Entry) {
 	var next proposal // one for all, because it is large
 	for at, i := range f.order {
 		if at > 0 && set[i].Hash == set[f.order[at-1]].Hash {
-			o.Judgements[i] = Judgement{Verdict: NoChange} // one entry twice
+			if !set[i].Kind.IsDecision() {
+				o.Judgements[i] = noChange // one entry twice
+			}
+			continue
+		}
+		if f.rulings != nil && f.setAside(i) {
 			continue
 		}
 		if f.try(i, &next) {
 			f.retry(&next)
 		}
 	}
+	if f.rulings != nil {
+		f.last = true
+		f.retry(&next)
+	}
 	f.silenceEchoes()
+	f.settle()
 }
 
-func unregistered(k Kind) Judgement {
-	switch k {
-	case KindNone, KindPending, KindRegistered, KindAccept, KindDismiss:
-		return Judgement{Verdict: NoChange}
-	default:
-		return Judgement{Held, AwaitingOrder}
+// unregistered judges the set of an order that the shop has not registered.
+func (f *folding) unregistered() {
+	for i := range f.set {
+		switch k := f.set[i].Kind; {
+		case f.rulings != nil && f.setAside(int32(i)):
+		case rank(k) > 0:
+			f.Judgements[i] = Judgement{Held, AwaitingOrder}
+		default:
+			f.Judgements[i] = noChange
+		}
 	}
+	f.settle()
 }
 
 func (o *Outcome) step(to State, cause [16]byte, at int64) {
@@ -90,7 +106,13 @@ type folding struct {
 	refunds []int64 // for each object, what its refund gave back
 
 	openDisputes int
-	money        money
+	payments     []payment // its first paid ones count, in the order in which they came to
+	paid         int
+
+	// rulings is, for each entry, 1 + the place of the decision that rules about it,
+	// 0 if none does; nil if nobody decided anything about this order.
+	rulings []int32
+	last    bool // the whole set was tried: now what is accepted waits no more
 }
 
 // kindSet has bit k set for each kind k of fact that counts already.
@@ -98,14 +120,18 @@ type kindSet uint16
 
 func (s kindSet) has(k Kind) bool { return s&(1<<k) != 0 }
 
+func (s kindSet) decidedDispute() bool { return s.has(KindDisputeWon) || s.has(KindDisputeLost) }
+func (s kindSet) openDispute() bool    { return s.has(KindDisputeOpened) && !s.decidedDispute() }
+
 // smallSet covers nearly every order; larger sets take their scratch memory from
-// the heap. Scratch for 16 is 400 bytes of stack.
+// the heap. Scratch for 16 is half a kilobyte of stack.
 const smallSet = 16
 
 type scratch struct {
 	order, waiting, object [smallSet]int32
 	known                  [smallSet]kindSet
 	refunds                [smallSet]int64
+	payments               [1]payment
 }
 
 func (f *folding) sort() {
@@ -152,7 +178,7 @@ func rank(k Kind) uint8 {
 // try judges one entry and, if it counts, takes it over. It reports whether
 // anything became known that a waiting entry may have waited for.
 func (f *folding) try(i int32, next *proposal) bool {
-	j, counts := f.propose(i, next)
+	j, counts := f.judge(i, next)
 	f.Judgements[i] = j
 	if j.Verdict == Held {
 		f.waiting[f.held] = i
@@ -169,7 +195,7 @@ func (f *folding) try(i int32, next *proposal) bool {
 func (f *folding) retry(next *proposal) {
 	for at := 0; at < f.held; {
 		i := f.waiting[at]
-		j, counts := f.propose(i, next)
+		j, counts := f.judge(i, next)
 		f.Judgements[i] = j
 		if j.Verdict == Held {
 			at++

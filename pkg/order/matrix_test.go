@@ -10,11 +10,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// paths lead an order of 100 EUR to each state that the matrix asks about.
-var paths = []struct {
+type path struct {
 	name string
 	set  []Entry
-}{
+}
+
+// paths lead an order of 100 EUR to each state that the matrix asks about.
+var paths = []path{
 	{"pending", nil},
 	{"failed", []Entry{{Kind: KindFailed, Payment: "A"}}},
 	{"cancelled", []Entry{{Kind: KindCancelled, Payment: "A"}}},
@@ -30,7 +32,7 @@ var paidA = Entry{Kind: KindPaid, Payment: "A", Amount: 100, Currency: "EUR"}
 func TestTheWholeTransitionMatrixIsAsReviewed(t *testing.T) {
 	var b strings.Builder
 	for _, path := range paths {
-		for kind := range Kind(kinds) {
+		for kind := range KindAccept {
 			for _, variant := range variants(kind) {
 				set := dated(append(append([]Entry{}, path.set...), variant.Entry))
 				o := Fold(registered, set)
@@ -48,6 +50,61 @@ func TestTheWholeTransitionMatrixIsAsReviewed(t *testing.T) {
 		b.WriteByte('\n')
 	}
 	golden(t, "testdata/matrix.golden", b.String())
+}
+
+// What is held is accepted, without and with an amount; what is applied is
+// dismissed.
+func TestTheWholeMatrixOfDecisionsIsAsReviewed(t *testing.T) {
+	var b strings.Builder
+	for _, path := range append(paths, decidedPaths()...) {
+		for kind := range KindAccept {
+			for _, variant := range variants(kind) {
+				set := append(append([]Entry{}, path.set...), variant.Entry)
+				place := len(set) - 1
+				plain := Fold(registered, dated(set))
+				decisions := []Entry{{Kind: KindAccept}, {Kind: KindAccept, Amount: 70, Currency: "EUR"}}
+				switch plain.Judgements[place].Verdict {
+				case Applied:
+					decisions = []Entry{{Kind: KindDismiss}}
+				case NoChange:
+					continue
+				}
+				for _, d := range decisions {
+					d.Target = set[place].Hash
+					decided := dated(append(append([]Entry{}, set...), d))
+					o := Fold(registered, decided)
+					checkOutcome(t, decided, &o)
+					how := ""
+					for _, c := range Changes(plain, o) {
+						if c.Correction {
+							how = " corrected"
+						}
+					}
+					word := d.Kind.String()
+					if d.Currency != "" {
+						word += " 70"
+					}
+					fmt.Fprintf(&b, "%-22s %-14s %-22s %-10s %-28s -> %s%s\n", path.name, kind, variant.name, word,
+						o.reason(place)+", "+o.Judgements[place+1].Verdict.String(), show(o.State), how)
+				}
+			}
+		}
+		b.WriteByte('\n')
+	}
+	golden(t, "testdata/decisions.golden", b.String())
+}
+
+// decidedPaths lead to states that only a decision reaches.
+func decidedPaths() []path {
+	paidB := paidA
+	paidB.Payment = "B"
+	accept := func(place int) Entry { return Entry{Kind: KindAccept, Target: hash(10 + place)} }
+	return []path{
+		{"cancelled after paid", []Entry{paidA, {Kind: KindCancelled, Payment: "A"}, accept(1)}},
+		{"failed after paid", []Entry{paidA, {Kind: KindFailed, Payment: "A"}, accept(1)}},
+		{"paid after cancelled", []Entry{{Kind: KindCancelled, Payment: "A"}, paidA, accept(1)}},
+		{"paid twice", []Entry{paidA, paidB, accept(1)}},
+	}
 }
 
 type variant struct {

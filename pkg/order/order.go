@@ -101,14 +101,26 @@ type Step struct {
 	// milliseconds, 0 = undated).
 	Cause [16]byte
 	Time  int64
+	// Override: the table does not lead from From to To; a person's decision does.
+	Override bool
 }
 
-// Outcome is the fold of one set. Applied entries and the registration are
-// exactly the causes of its Steps.
+// Outcome is the fold of one set. Applied facts and the registration are exactly
+// the causes of its Steps. A decision causes none: Applied means that its target
+// counts, or does not count, or counts for another amount, because of it.
 type Outcome struct {
 	State State
 	// Steps lead from nothing to State, in order; the first is the registration.
 	Steps []Step
 	// Judgements has one element for each entry, at the entry's place.
 	Judgements []Judgement
+	// Dismissals are the decisions because of which a fact of the set counts for
+	// nothing.
+	Dismissals []Dismissal
+}
+
+// Dismissal is one decision by its Hash and Time (Unix milliseconds).
+type Dismissal struct {
+	Hash [16]byte
+	Time int64
 }

@@ -2,7 +2,15 @@ package order
 
 import "math"
 
-// money is what the facts taken over so far say was given back.
+// payment is one that counts for the order, and what the facts taken over so far
+// say was given back of it.
+type payment struct {
+	source, id string
+	amount     int64
+	money
+}
+
+// money is what was given back of a payment.
 type money struct {
 	singles int64 // sum of single refunds that did not bounce
 	total   int64 // greatest cumulative total
@@ -11,7 +19,10 @@ type money struct {
 
 // refunded may be told twice, by single refunds and by totals; the greater one
 // knows more.
-func (m money) refunded() int64 { return max(m.singles, m.total-m.bounced) }
+func (m *money) refunded() int64 { return max(m.singles, m.total-m.bounced) }
+
+// plus adds amounts that are not negative; it stays at the most an int64 holds.
+func plus(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 
 var (
 	none     = Judgement{Verdict: Applied}
@@ -21,25 +32,38 @@ var (
 // proposal is the order after an entry that counts.
 type proposal struct {
 	state State
-	money money
+	// at is the place of the payment it speaks of, -1 if of none; one place more than
+	// there are is a new payment. money is that payment's after it.
+	at     int
+	money  money
+	undone bool  // that payment counts no more
+	amount int64 // what the entry states; stated: what a decision states for it
+	stated bool
+	// override: the table does not lead there; a decision does.
+	override bool
 }
 
 // propose decides what an entry means now. counts: it is applied, or changes
 // nothing in the state but is worth remembering; p is then the order after it.
-// It changes nothing but p.
-func (f *folding) propose(i int32, p *proposal) (j Judgement, counts bool) {
+// It changes nothing but p. force makes an entry count that would be held, if
+// that can mean anything: money is never negative nor of another currency than
+// the order's, and what follows a payment needs one.
+func (f *folding) propose(i int32, p *proposal, force bool) (j Judgement, counts bool) {
 	e, s, next := &f.set[i], &f.State, &p.state
-	other := 0
-	if e.Payment != s.Payment || e.Source != s.PaymentSource {
-		other = 1
-	}
 	if int(e.Kind) >= kinds {
 		return noChange, false
 	}
-	if j := refused[s.Status][e.Kind][other]; j != none {
+	at, known := f.paymentOf(i)
+	if j := f.refusal(e.Kind, known); j != none && (!force || j.Verdict == NoChange) {
+		return j, false
+	} else if j != none && at < 0 && followsPayment.has(e.Kind) {
 		return j, false
 	}
-	*next, p.money = *s, f.money
+	amount, currency, stated := e.Amount, e.Currency, false
+	if d := f.acceptance(i); d != nil && d.Currency != "" {
+		amount, currency, stated = d.Amount, d.Currency, true
+	}
+	*next, p.at, p.undone, p.override, p.amount, p.stated = *s, -1, false, false, amount, stated
 	switch e.Kind {
 	case KindNone, KindPending, KindAccept, KindDismiss:
 		return noChange, false
@@ -49,101 +73,180 @@ func (f *folding) propose(i int32, p *proposal) (j Judgement, counts bool) {
 		}
 		return noChange, false
 	case KindFailed:
+		if known && at >= 0 { // forced: the payment that counted is undone
+			p.at, p.undone = at, true
+		}
 		next.Status = Failed
 	case KindCancelled:
-		next.Status = Cancelled
+		next.Status = Cancelled // what was paid stays paid until it is refunded
 	case KindPaid:
-		if e.Currency != s.Currency {
+		switch {
+		case currency != s.Currency:
 			return Judgement{Held, CurrencyMismatch}, false
-		}
-		if e.Amount != s.Amount || e.Amount < 0 {
+		case amount < 0 || amount != s.Amount && !force:
 			return Judgement{Held, AmountMismatch}, false
 		}
-		next.Status, next.Paid = Paid, e.Amount
-		next.PaymentSource, next.Payment = e.Source, e.Payment
+		next.Status = Paid
+		p.at, p.money = f.paid, money{}
 	case KindRefund, KindRefundTotal, KindRefundFailed:
-		if j, ok := f.giveBack(&p.money, e, f.object[i]); !ok {
+		p.at, p.money = at, f.payments[at].money
+		if j, ok := f.giveBack(p, e.Kind, currency, f.object[i], force); !ok {
 			return j, false
 		}
-		next.Refunded = p.money.refunded()
-		next.Status = refundStatus(next)
 	case KindDisputeOpened, KindDisputeWon, KindDisputeLost:
-		if j, ok := f.dispute(next, e.Kind, f.known[f.object[i]]); !ok {
+		if j, ok := f.dispute(next, e.Kind, f.known[f.object[i]], force); !ok {
 			return j, false
 		}
+	}
+	if p.at >= 0 {
+		f.sum(p, e)
 	}
 	switch {
 	case *next == *s:
 		return noChange, true
-	case !Allowed(*s, e.Kind, *next):
+	case Allowed(*s, e.Kind, *next):
+	case !force:
 		return Judgement{Held, IllegalTransition}, false
+	default:
+		p.override = true
 	}
 	return Judgement{Verdict: Applied}, true
 }
 
-// giveBack adds a refund, a total or a bounce to the money; otherwise it says why
-// not. No sum can overflow: singles and total-bounced stay within what was paid.
-func (f *folding) giveBack(m *money, e *Entry, object int32) (Judgement, bool) {
-	known, paid := f.known[object], f.State.Paid
-	bounceOfKnown := e.Kind == KindRefundFailed && known.has(KindRefund)
-	switch {
-	case e.Kind != KindRefundTotal && known.has(e.Kind), e.Kind == KindRefund && known.has(KindRefundFailed):
-		return noChange, false
-	case e.Currency != f.State.Currency && (e.Currency != "" || e.Kind != KindRefundFailed):
-		return Judgement{Held, CurrencyMismatch}, false
-	}
-	switch e.Kind {
-	case KindRefund:
-		if e.Amount < 0 || e.Amount > paid-m.singles {
-			return Judgement{Held, OverRefund}, false
+// paymentOf is the place of the payment that an entry speaks of, and whether that
+// is known. An entry of another payment speaks of the first one if it is forced,
+// and always if its refund or dispute counts already. -1: no payment counts.
+func (f *folding) paymentOf(i int32) (at int, known bool) {
+	e := &f.set[i]
+	for at := range f.paid {
+		if p := &f.payments[at]; p.id == e.Payment && p.source == e.Source {
+			return at, true
 		}
-		m.singles += e.Amount
-	case KindRefundTotal:
+	}
+	if f.paid == 0 {
+		return -1, false
+	}
+	return 0, followsPayment.has(e.Kind) && f.known[f.object[i]]&followsPayment != 0
+}
+
+// refusal looks into the table of refusals. An order that was cancelled by a
+// decision although it is paid answers everything else like a paid one.
+func (f *folding) refusal(k Kind, samePayment bool) Judgement {
+	status, other := f.State.Status, 1
+	if samePayment {
+		other = 0
+	}
+	if status == Cancelled && f.paid > 0 && k != KindCancelled {
+		status = Paid
+	}
+	return refused[status][k][other]
+}
+
+// sum makes the state say what its payments sum to, and the status what the money
+// says.
+func (f *folding) sum(p *proposal, e *Entry) {
+	s, counted := &p.state, 0
+	s.Paid, s.Refunded = 0, 0
+	for at := range max(f.paid, p.at+1) {
+		var amount, back int64
 		switch {
-		case e.Amount < 0 || e.Amount-m.bounced > paid:
-			return Judgement{Held, OverRefund}, false
-		case e.Amount <= m.total:
-			return noChange, false
+		case at != p.at:
+			amount, back = f.payments[at].amount, f.payments[at].refunded()
+		case p.undone:
+			continue
+		case at == f.paid:
+			amount = p.amount
+		default:
+			amount, back = f.payments[at].amount, p.money.refunded()
 		}
-		m.total = e.Amount
-	case KindRefundFailed:
-		back := e.Amount
-		if bounceOfKnown {
-			back = f.refunds[object]
-			m.singles -= back
-		} else if e.Currency == "" || back <= 0 || back > m.total-m.bounced {
-			return Judgement{Held, AwaitingPredecessor}, false
+		if counted == 0 && at < f.paid {
+			s.PaymentSource, s.Payment = f.payments[at].source, f.payments[at].id
+		} else if counted == 0 {
+			s.PaymentSource, s.Payment = e.Source, e.Payment
 		}
-		m.bounced += min(back, math.MaxInt64-m.bounced)
+		counted++
+		s.Paid, s.Refunded = plus(s.Paid, amount), plus(s.Refunded, back)
 	}
-	return Judgement{}, true
+	switch {
+	case counted == 0:
+		s.PaymentSource, s.Payment, s.Dispute = "", "", NoDispute
+	case p.undone && f.State.Status == Cancelled:
+		s.Status = Cancelled
+	case s.Status != Cancelled:
+		s.Status = refundStatus(s)
+	}
 }
 
 func refundStatus(s *State) Status {
-	switch s.Refunded {
-	case 0:
+	switch {
+	case s.Refunded == 0:
 		return Paid
-	case s.Paid:
+	case s.Refunded >= s.Paid:
 		return Refunded
 	default:
 		return PartiallyRefunded
 	}
 }
 
+// giveBack adds a refund, a total or a bounce to the payment; otherwise it says
+// why not. Unforced, singles and total-bounced stay within what was paid; forced,
+// sums stop at the most an int64 holds, and at nothing.
+func (f *folding) giveBack(p *proposal, k Kind, currency string, object int32, force bool) (Judgement, bool) {
+	known, m, amount, paid := f.known[object], &p.money, p.amount, f.payments[p.at].amount
+	switch {
+	case k != KindRefundTotal && known.has(k), k == KindRefund && known.has(KindRefundFailed):
+		return noChange, false
+	case currency != f.State.Currency && (currency != "" || k != KindRefundFailed):
+		return Judgement{Held, CurrencyMismatch}, false
+	}
+	switch k {
+	case KindRefund:
+		if amount < 0 || amount > paid-m.singles && !force {
+			return Judgement{Held, OverRefund}, false
+		}
+		m.singles = plus(m.singles, amount)
+	case KindRefundTotal:
+		switch {
+		case amount < 0 || amount-m.bounced > paid && !force:
+			return Judgement{Held, OverRefund}, false
+		case amount <= m.total:
+			return noChange, false
+		}
+		m.total = amount
+	case KindRefundFailed:
+		whole := known.has(KindRefund) && !p.stated // then the refund itself says how much
+		if whole {
+			amount = f.refunds[object]
+		}
+		covered := known.has(KindRefund) || amount <= m.total-m.bounced
+		switch {
+		case !whole && (currency == "" || amount <= 0), !covered && !force:
+			return Judgement{Held, AwaitingPredecessor}, false
+		case known.has(KindRefund) || force:
+			m.singles -= min(amount, m.singles)
+		}
+		m.bounced = plus(m.bounced, amount)
+	}
+	return Judgement{}, true
+}
+
 // dispute sets the flag; otherwise it says why not. The flag stays open until the
 // last open dispute is decided.
-func (f *folding) dispute(s *State, k Kind, known kindSet) (Judgement, bool) {
-	decided := known.has(KindDisputeWon) || known.has(KindDisputeLost)
+func (f *folding) dispute(s *State, k Kind, known kindSet, force bool) (Judgement, bool) {
+	open := f.openDisputes
+	if known.openDispute() {
+		open--
+	}
 	switch {
-	case known.has(k):
+	case known.has(k), k == KindDisputeOpened && known.decidedDispute():
 		return noChange, false
 	case k == KindDisputeOpened:
 		s.Dispute = DisputeOpen
-	case !known.has(KindDisputeOpened):
+	case !known.has(KindDisputeOpened) && !force:
 		return Judgement{Held, AwaitingPredecessor}, false
-	case decided:
+	case known.decidedDispute() && !force:
 		return Judgement{Held, IllegalTransition}, false
-	case f.openDisputes > 1: // another one is still open
+	case open > 0: // another one
 	case k == KindDisputeWon:
 		s.Dispute = DisputeWon
 	default:
@@ -155,17 +258,38 @@ func (f *folding) dispute(s *State, k Kind, known kindSet) (Judgement, bool) {
 // take takes over an entry that counts, with what propose made of it.
 func (f *folding) take(i int32, p *proposal) {
 	e, object := &f.set[i], f.object[i]
-	f.money = p.money
+	switch {
+	case p.at < 0:
+	case p.undone:
+		copy(f.payments[p.at:f.paid], f.payments[p.at+1:f.paid])
+		f.paid--
+		if f.paid == 0 {
+			f.openDisputes = 0
+		}
+	default:
+		if p.at == len(f.payments) { // only a decision lets a second one count
+			f.payments = append(make([]payment, 0, 4*f.paid), f.payments...)[:4*f.paid]
+		}
+		if p.at == f.paid {
+			f.payments[p.at] = payment{source: e.Source, id: e.Payment, amount: p.amount}
+			f.paid++
+		}
+		f.payments[p.at].money = p.money
+	}
+	known := f.known[object]
 	f.known[object] |= 1 << e.Kind
 	switch e.Kind {
 	case KindRefund:
-		f.refunds[object] = e.Amount
+		f.refunds[object] = p.amount
 	case KindDisputeOpened:
 		f.openDisputes++
 	case KindDisputeWon, KindDisputeLost:
-		f.openDisputes--
+		if known.openDispute() && f.openDisputes > 0 {
+			f.openDisputes--
+		}
 	}
 	if p.state != f.State {
 		f.step(p.state, e.Hash, e.Time)
+		f.Steps[len(f.Steps)-1].Override = p.override
 	}
 }

@@ -47,6 +47,14 @@ var transitions = []Transition{
 	{Paid, KindDisputeLost, Paid},
 	{PartiallyRefunded, KindDisputeLost, PartiallyRefunded},
 	{Refunded, KindDisputeLost, Refunded},
+
+	// Only a decision cancels an order that is paid; what was paid can still go back.
+	{Cancelled, KindRefund, Cancelled},
+	{Cancelled, KindRefundTotal, Cancelled},
+	{Cancelled, KindRefundFailed, Cancelled},
+	{Cancelled, KindDisputeOpened, Cancelled},
+	{Cancelled, KindDisputeWon, Cancelled},
+	{Cancelled, KindDisputeLost, Cancelled},
 }
 
 // DisputeTransition is one row of the flag's own table.
@@ -91,6 +99,13 @@ var (
 	taken  = []Status{Paid, PartiallyRefunded, Refunded}
 	// followUps can only follow a payment.
 	followUps = []Kind{KindRefund, KindRefundTotal, KindRefundFailed, KindDisputeOpened, KindDisputeWon, KindDisputeLost}
+	// followsPayment is the same as a set.
+	followsPayment = func() (s kindSet) {
+		for _, k := range followUps {
+			s |= 1 << k
+		}
+		return s
+	}()
 )
 
 var refusals = []Refusal{
