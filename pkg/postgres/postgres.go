@@ -31,13 +31,24 @@ type Config struct {
 	// HeldGraces are other graces by reason, such as "awaiting_order:1h"; a
 	// reason that is not in it has HeldGrace, or none where only a person can help.
 	HeldGraces map[string]time.Duration `env:"SLUICE_HELD_GRACE_BY_REASON"`
+	// WindowDays is for how many days of provider time processed_events recognises
+	// a repeat (the default if 0); see Store.EnsurePartitions.
+	WindowDays int `env:"SLUICE_WINDOW" envDefault:"90"`
 }
 
 // Store is the database of one deployment. Safe for concurrent use.
 type Store struct {
 	pool   *pgxpool.Pool
 	graces graces
+	window time.Duration
 	names  names
+}
+
+// Check says everything that is wrong with the settings.
+func (c Config) Check() error {
+	_, graces := c.graces()
+	_, window := c.windowOf()
+	return errors.Join(graces, window)
 }
 
 // Tx is one transaction; every write goes through one.
@@ -60,10 +71,11 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 	if err != nil {
 		return nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
 	}
-	graces, err := cfg.graces()
-	if err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
+	graces, _ := cfg.graces()
+	window, _ := cfg.windowOf()
 	pc.MaxConns = conns
 	rp := pc.ConnConfig.RuntimeParams
 	if rp["application_name"] == "" {
@@ -82,7 +94,7 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("reach database %s:%d/%s: %w", pc.ConnConfig.Host, pc.ConnConfig.Port, pc.ConnConfig.Database, err)
 	}
-	s := &Store{pool: pool, graces: graces}
+	s := &Store{pool: pool, graces: graces, window: window}
 	s.names.forget()
 	return s, nil
 }
@@ -194,7 +206,7 @@ func Transient(err error) bool {
 	if !errors.As(err, &pg) || len(pg.Code) != 5 {
 		return true
 	}
-	if pg.Code == "23514" && pg.ConstraintName == "" {
+	if NoPartition(err) {
 		return true // no table partition for the row: ours to make, the data is sound
 	}
 	return pg.Code[:2] != "22" && pg.Code[:2] != "23"
