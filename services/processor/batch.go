@@ -153,6 +153,9 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 	)
 	for _, r := range b.records {
 		r.fresh, r.verdict = false, order.Dead
+		if r.skip {
+			r.verdict = order.NoChange
+		}
 		if r.skip || r.dead != "" {
 			continue
 		}
@@ -332,9 +335,9 @@ func (b *batch) count(ctx context.Context, topicID [16]byte) error {
 	var revived []postgres.Place
 	for _, r := range b.records {
 		switch {
-		case r.skip:
 		case !b.replayed(r):
 			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+		case r.skip:
 		case r.verdict != order.Dead && r.verdict != order.Duplicate:
 			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}

@@ -18,13 +18,18 @@ const partitionsEvery = time.Hour
 const choreLimit = 200
 
 // chores does what no batch does, until ctx ends: table partitions, held events
-// that are due, dead letters that are not yet in their topic.
+// that are due, dead letters that are not yet in their topic, the books.
 func (p *Processor) chores(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.Chores)
 	defer tick.Stop()
 	partitions := p.Now()
+	var books time.Time
 	for {
 		p.chore(ctx)
+		if p.Now().Sub(books) >= booksEvery {
+			p.auditBooks(ctx)
+			books = p.Now()
+		}
 		if p.Now().Sub(partitions) >= partitionsEvery {
 			if err := p.ensurePartitions(ctx); err != nil {
 				p.Log.Error("chore failed, trying again", "error", err)

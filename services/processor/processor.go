@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/pkg/audit"
 	"sluice/pkg/daemon"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
@@ -74,6 +75,7 @@ type Processor struct {
 	Deps
 	metrics   metrics
 	publisher *kafka.Publisher
+	auditor   *audit.Auditor
 	window    atomic.Pointer[postgres.Window]
 	workers   []*worker
 	// letters wakes the chores when dead letters wait for their topic.
@@ -91,10 +93,18 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
 		return nil, err
 	}
 	err := daemon.Wait(ctx, p.Log, "Kafka", func(ctx context.Context) (err error) {
-		p.publisher, err = kafka.NewPublisher(ctx, p.Kafka, p.Log)
+		if p.auditor == nil {
+			p.auditor, err = audit.Open(ctx, p.Kafka, p.Store, p.Log, p.Now)
+		}
+		if err == nil {
+			p.publisher, err = kafka.NewPublisher(ctx, p.Kafka, p.Log)
+		}
 		return err
 	})
 	if err != nil {
+		if p.auditor != nil {
+			p.auditor.Close()
+		}
 		return nil, err
 	}
 	for n := range cfg.Workers {
@@ -107,6 +117,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
 // transaction, commits its offsets and leaves the group. It returns nil.
 func (p *Processor) Run(ctx context.Context) error {
 	defer p.publisher.Close()
+	defer p.auditor.Close()
 	var running sync.WaitGroup
 	for _, w := range p.workers {
 		running.Go(func() { w.run(ctx) })

@@ -29,7 +29,8 @@ type record struct {
 	event event.Event
 	key   [16]byte
 	seen  postgres.Seen
-	// skip: a tombstone. It is no event, and counts nowhere.
+	// skip: a tombstone. It is no event and changes nothing; the books count it,
+	// since its offset was given.
 	skip bool
 	// windowed: processed_events has a place for it.
 	windowed bool

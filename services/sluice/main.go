@@ -29,6 +29,7 @@ type cli struct {
 	Merchant merchantCmd  `cmd:"" group:"roles" help:"The shop's API: register and read orders."`
 	Run      runCmd       `cmd:"" group:"roles" help:"Several roles in one process."`
 	Migrate  migrateCmd   `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
+	Audit    auditCmd     `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
 	Config   configCmd    `cmd:"" group:"operate" help:"Check the configuration."`
 	Health   healthCmd    `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
 	Version  versionCmd   `cmd:"" group:"operate" help:"Say which version this is."`

@@ -17,11 +17,11 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/audit"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
-	"sluice/services/sluice/audit"
 	"sluice/services/sluice/sample"
 	"sluice/services/sluice/send"
 	"sluice/services/sluice/terminal"

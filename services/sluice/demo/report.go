@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"sluice/pkg/audit"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
-	"sluice/services/sluice/audit"
 )
 
 // report prints the stories, the topic and the books, and says whether all is as

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"sluice/pkg/audit"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 	"sluice/pkg/status"
-	"sluice/services/sluice/audit"
 )
 
 // topic is what a consumer of the status topic has seen of the day's orders.

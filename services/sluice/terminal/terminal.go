@@ -59,7 +59,7 @@ func (p *Printer) Table(rows [][]string) {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], width(cell))
+			widths[i] = max(widths[i], Width(cell))
 		}
 	}
 	for _, row := range rows {
@@ -68,15 +68,15 @@ func (p *Printer) Table(rows [][]string) {
 		for i, cell := range row {
 			b.WriteString(cell)
 			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-Width(cell)+2))
 			}
 		}
 		p.Line("%s", strings.TrimRight(b.String(), " "))
 	}
 }
 
-// width is how many columns s takes, styles left out.
-func width(s string) int {
+// Width is how many columns s takes, styles left out.
+func Width(s string) int {
 	n, rest := 0, s
 	for {
 		before, after, styled := strings.Cut(rest, "\x1b[")

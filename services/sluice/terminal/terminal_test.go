@@ -15,7 +15,7 @@ func TestColumnsAlignWhateverTheirStyle(t *testing.T) {
 	if want := "  paid                12.50  é\n  partially_refunded  1      ok\n"; plain.String() != want {
 		t.Errorf("got\n%swant\n%s", plain.String(), want)
 	}
-	if width(styled.String()) != width(plain.String()) {
+	if Width(styled.String()) != Width(plain.String()) {
 		t.Errorf("styles change the width: %q", styled.String())
 	}
 }

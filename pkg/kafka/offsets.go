@@ -1,0 +1,75 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Offsets says where a topic's records lie, without reading them. Safe for
+// concurrent use.
+type Offsets struct {
+	cl    *kgo.Client
+	adm   *kadm.Client
+	topic string
+}
+
+// NewOffsets connects to cfg's brokers; topic is a full name.
+func NewOffsets(ctx context.Context, cfg Config, log *slog.Logger, topic string) (*Offsets, error) {
+	cl, err := cfg.open(ctx, "offsets", log)
+	if err != nil {
+		return nil, err
+	}
+	return &Offsets{cl: cl, adm: kadm.NewClient(cl), topic: topic}, nil
+}
+
+// Close gives the connection back.
+func (o *Offsets) Close() { o.cl.Close() }
+
+// Extent is what a topic holds: for each partition the first offset that is left,
+// and the one that the next record gets.
+type Extent struct {
+	TopicID    [16]byte
+	Start, End map[int32]int64
+}
+
+// Extent returns how far the topic reaches now.
+func (o *Offsets) Extent(ctx context.Context) (Extent, error) {
+	details, err := o.adm.ListTopics(ctx, o.topic)
+	if err == nil {
+		err = details[o.topic].Err
+	}
+	if err != nil {
+		return Extent{}, fmt.Errorf("look up topic %s: %w", o.topic, err)
+	}
+	starts, ends, err := bounds(ctx, o.adm, o.topic)
+	if err != nil {
+		return Extent{}, err
+	}
+	return Extent{TopicID: details[o.topic].ID, Start: o.byPartition(starts), End: o.byPartition(ends)}, nil
+}
+
+// At returns for each partition the offset of its first record that was appended
+// at t or later, and the end where there is none.
+func (o *Offsets) At(ctx context.Context, t time.Time) (map[int32]int64, error) {
+	listed, err := o.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), o.topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read offsets of topic %s at %s: %w", o.topic, t.UTC().Format(time.RFC3339), err)
+	}
+	return o.byPartition(listed), nil
+}
+
+func (o *Offsets) byPartition(listed kadm.ListedOffsets) map[int32]int64 {
+	offsets := map[int32]int64{}
+	for p, l := range listed[o.topic] {
+		offsets[p] = l.Offset
+	}
+	return offsets
+}
