@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -89,6 +90,9 @@ func (o *lockedOrder) find(hash [16]byte) *member {
 	return nil
 }
 
+// errGone: an order's row is not there any more; a stub's events moved.
+var errGone = errors.New("the order is gone")
+
 // lockOrders locks orders by number and reads the sets of those that have events.
 // Without any, the set holds at most registrations, and the row says what the last
 // one said: such a set is read only where nos says so.
@@ -97,37 +101,41 @@ func (tx Tx) lockOrders(ctx context.Context, nos map[int64]bool) (map[int64]*loc
 	if err != nil {
 		return nil, fmt.Errorf("lock orders: %w", err)
 	}
-	orders := make(map[int64]*lockedOrder, len(rows))
+	orders, load := make(map[int64]*lockedOrder, len(rows)), make(map[int64]*lockedOrder, len(rows))
 	all := make([]lockedOrder, len(rows))
-	load := make([]int64, 0, len(rows))
 	for i, r := range rows {
 		all[i] = lockedOrder{no: r.OrderNo, id: r.OrderID.String, state: r, set: make([]member, 0, r.NEvents+3)}
 		orders[r.OrderNo] = &all[i]
 		if r.NEvents > 0 || nos[r.OrderNo] {
-			load = append(load, r.OrderNo)
+			load[r.OrderNo] = &all[i]
 		}
 	}
 	for no := range nos {
 		if orders[no] == nil {
-			return nil, fmt.Errorf("lock orders: order number %d is gone", no)
+			return nil, fmt.Errorf("lock order number %d: %w", no, errGone)
 		}
 	}
-	if len(load) == 0 {
-		return orders, nil
+	return orders, tx.loadSets(ctx, load)
+}
+
+// loadSets reads the sets of orders.
+func (tx Tx) loadSets(ctx context.Context, orders map[int64]*lockedOrder) error {
+	if len(orders) == 0 {
+		return nil
 	}
-	events, err := tx.q.LoadOrderEvents(ctx, load)
+	events, err := tx.q.LoadOrderEvents(ctx, slices.Collect(maps.Keys(orders)))
 	if err != nil {
-		return nil, fmt.Errorf("read order events: %w", err)
+		return fmt.Errorf("read order events: %w", err)
 	}
 	for _, e := range events {
 		source, err := tx.nameOf(ctx, e.SourceNo)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		o := orders[e.OrderNo]
 		o.set = append(o.set, member{AddOrderEventsParams: dbgen.AddOrderEventsParams(e), source: source})
 	}
-	return orders, nil
+	return nil
 }
 
 // updateOrders writes the rows of folded orders; registered are those among them

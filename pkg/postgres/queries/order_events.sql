@@ -39,3 +39,6 @@ WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash;
 
 -- name: SetVerdict :exec
 UPDATE order_events SET verdict = @verdict, reason = @reason WHERE order_no = @order_no AND event_hash = @event_hash;
+
+-- name: ReadVerdict :one
+SELECT verdict, reason, source_no, payment_id FROM order_events WHERE order_no = @order_no AND event_hash = @event_hash;

@@ -35,3 +35,8 @@ FROM (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@refs::text[]) AS 
              unnest(@registered_at::timestamptz[]) AS registered_at, unnest(@amounts::bigint[]) AS amount,
              unnest(@currencies::text[]) AS currency) u
 WHERE o.order_no = u.order_no;
+
+-- name: ReadOrder :one
+SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
+       version, n_events, n_held
+FROM orders WHERE order_no = @order_no;

@@ -140,6 +140,29 @@ func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]Load
 	return items, nil
 }
 
+const readVerdict = `-- name: ReadVerdict :one
+SELECT verdict, reason, source_no, payment_id FROM order_events WHERE order_no = $1 AND event_hash = $2
+`
+
+type ReadVerdictRow struct {
+	Verdict   int16
+	Reason    int16
+	SourceNo  int16
+	PaymentID string
+}
+
+func (q *Queries) ReadVerdict(ctx context.Context, orderNo int64, eventHash pgtype.UUID) (ReadVerdictRow, error) {
+	row := q.db.QueryRow(ctx, readVerdict, orderNo, eventHash)
+	var i ReadVerdictRow
+	err := row.Scan(
+		&i.Verdict,
+		&i.Reason,
+		&i.SourceNo,
+		&i.PaymentID,
+	)
+	return i, err
+}
+
 const replaceReadings = `-- name: ReplaceReadings :exec
 UPDATE order_events e SET kind = u.kind, verdict = u.verdict, reason = u.reason, occurred_at = u.occurred_at,
   reading_hash = u.reading_hash, amount = u.amount, currency = u.currency, event_type = u.event_type,

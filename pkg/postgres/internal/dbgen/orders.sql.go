@@ -163,6 +163,49 @@ func (q *Queries) LockOrders(ctx context.Context, orderNos []int64) ([]LockOrder
 	return items, nil
 }
 
+const readOrder = `-- name: ReadOrder :one
+SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
+       version, n_events, n_held
+FROM orders WHERE order_no = $1
+`
+
+type ReadOrderRow struct {
+	OrderNo      int64
+	OrderID      pgtype.Text
+	Reference    string
+	RegisteredAt pgtype.Timestamptz
+	Amount       int64
+	Currency     string
+	Status       int16
+	Paid         int64
+	Refunded     int64
+	Dispute      int16
+	Version      int64
+	NEvents      int32
+	NHeld        int32
+}
+
+func (q *Queries) ReadOrder(ctx context.Context, orderNo int64) (ReadOrderRow, error) {
+	row := q.db.QueryRow(ctx, readOrder, orderNo)
+	var i ReadOrderRow
+	err := row.Scan(
+		&i.OrderNo,
+		&i.OrderID,
+		&i.Reference,
+		&i.RegisteredAt,
+		&i.Amount,
+		&i.Currency,
+		&i.Status,
+		&i.Paid,
+		&i.Refunded,
+		&i.Dispute,
+		&i.Version,
+		&i.NEvents,
+		&i.NHeld,
+	)
+	return i, err
+}
+
 const setRegistrations = `-- name: SetRegistrations :exec
 UPDATE orders o SET reference = u.reference, registered_at = u.registered_at, amount = u.amount, currency = u.currency
 FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::text[]) AS reference,
