@@ -220,7 +220,7 @@ func unquote(token []byte) (string, error) {
 
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// hex4 reads four hexadecimal digits, which json.Valid has seen.
+// hex4 reads four hexadecimal digits, which the scanner has seen.
 func hex4(s []byte) rune {
 	n, _ := strconv.ParseUint(string(s[:4]), 16, 16)
 	return rune(n)
