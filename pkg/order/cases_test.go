@@ -9,13 +9,20 @@ import (
 // hands over what was published in each.
 func arrive(t *testing.T, set []Entry, check func(t *testing.T, published []Status)) Outcome {
 	t.Helper()
+	return arriveFor(t, registered, set, check)
+}
+
+func arriveFor(t *testing.T, registered *Registration, set []Entry, check func(t *testing.T, published []Status)) Outcome {
+	t.Helper()
 	for i := range set {
-		set[i].Source = "shop"
+		if set[i].Source == "" {
+			set[i].Source = "shop"
+		}
 		if set[i].Hash == [16]byte{} {
 			set[i].Hash = hash(200 + i)
 		}
-		if set[i].Amount != 0 {
-			set[i].Currency = "EUR"
+		if set[i].Amount != 0 && set[i].Currency == "" {
+			set[i].Currency = registered.Currency
 		}
 	}
 	want := Fold(registered, set)
