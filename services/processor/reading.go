@@ -26,7 +26,9 @@ func (r *record) open(ep endpoint.Endpoint) {
 		r.die(deadBody, err.Error())
 		return
 	}
-	if reading.Fact == order.KindNone {
+	// A state that is sent anew may come to mean something: the set keeps its place.
+	updated := ep.Provider.ChangedBody() == webhook.Update && (reading.Order != "" || reading.Payment != "")
+	if reading.Fact == order.KindNone && !updated {
 		return
 	}
 	if reading.Order == "" && reading.Payment == "" {

@@ -43,6 +43,9 @@ type record struct {
 
 	verdict order.Verdict
 	fresh   bool
+	// stands is the fingerprint of the body under which its event is known, 0 if it
+	// is not, or not any more.
+	stands int64
 }
 
 // parse reads the headers of a batch. Bodies stay closed: most duplicates are
