@@ -169,21 +169,27 @@ func split(name string) (table, suffix string) {
 
 // behind says whether nobody needs a partition any more.
 func (d *dropper) behind(ctx context.Context, table, suffix string) (bool, error) {
-	if layout := partitionedTables[table]; layout != "" {
-		begin, err := time.Parse(layout, suffix)
-		if err != nil {
-			return false, nil // undated
-		}
-		if table == "raw_bodies" {
-			return !begin.Add(day + d.keep.Bodies + slack).After(d.now), nil
-		}
-		return !month(begin, 1).Add(d.window + slack).After(d.now), nil
+	switch {
+	case suffix == undated:
+		return false, nil
+	case table == "processed_events":
+		begin, err := time.Parse(partitionedTables[table], suffix)
+		return err == nil && !month(begin, 1).Add(d.window+slack).After(d.now), err
+	case table == "raw_bodies":
+		begin, err := time.Parse(partitionedTables[table], suffix)
+		return err == nil && !begin.Add(day+d.keep.Bodies+slack).After(d.now), err
+	case table == "order_transitions" && d.keep.Transitions > 0:
+		return d.published(ctx, suffix)
 	}
+	return false, nil // a set lives as long as its order
+}
+
+// published says whether every row of a block of order_transitions is, and is old.
+func (d *dropper) published(ctx context.Context, suffix string) (behind bool, err error) {
 	block, err := strconv.ParseInt(suffix, 10, 64)
-	if err != nil || table != "order_transitions" || d.keep.Transitions == 0 {
-		return false, nil // a set lives as long as its order
+	if err != nil {
+		return false, err
 	}
-	var behind bool
 	// A whole block of ids later nobody still writes into this one. Every row must
 	// lie behind its shard's cursor, and the newest of each shard be old: one probe
 	// of the index a shard.
@@ -204,7 +210,7 @@ func (d *dropper) remove(ctx context.Context, table, name string, is found) erro
 		statements = append(statements, fmt.Sprintf(`COMMENT ON TABLE %s IS '%s'`, name, dropMark),
 			fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY`, table, name))
 	case detaching:
-		statements = append(statements, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s FINALIZE`, table, name))
+		statements = append(statements, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s FINALIZE`, table, name)) //nolint:misspell // SQL
 	}
 	for _, statement := range append(statements, `DROP TABLE `+name) {
 		if _, err := d.conn.Exec(ctx, statement); err != nil {

@@ -254,7 +254,9 @@ func TestDroppingAndMakingPartitionsWhileTheTableIsReadBlocksNoWriter(t *testing
 		t.Errorf("beside a plain DETACH the writer got %v", err)
 	}
 	_ = reading.Rollback(t.Context())
-	<-detached
+	if err := <-detached; err != nil {
+		t.Errorf("the plain DETACH: %v", err)
+	}
 }
 
 func TestWhatAProgramThatDiedLeftDetachedIsDroppedAndNothingElseOfThatName(t *testing.T) {

@@ -21,6 +21,9 @@ type Declaration struct {
 	Name      string    `yaml:"name"`
 	Signature Signature `yaml:"signature"`
 	Reading   Layout    `yaml:"reading"`
+	// Retries is how long after the first delivery the provider may repeat it by
+	// itself; LongestRetries if it is 0. See RetrySpan.
+	Retries time.Duration `yaml:"retries"`
 }
 
 // Signature describes an HMAC scheme.
@@ -74,10 +77,13 @@ var declaredTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Se
 // wrong with it. The provider is Timed if the scheme has a timestamp.
 func NewDeclared(d Declaration) (Provider, error) {
 	s := d.Signature
-	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance}
+	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance, retries: d.Retries}
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("signature."+format, args...))
+	}
+	if d.Retries < 0 {
+		problems = append(problems, errors.New("retries: must not be negative"))
 	}
 	if s.Header == "" {
 		problem("header: missing: name the header that carries the signature")

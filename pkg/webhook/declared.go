@@ -20,6 +20,7 @@ type declared struct {
 	pieces    []piece
 	layout    *layout
 	tolerance Tolerance
+	retries   time.Duration
 }
 
 // piece of the signed text: fixed text, or what stands for it.
@@ -41,6 +42,7 @@ const (
 func (p declared) Name() string                              { return p.name }
 func (p declared) TimeRepeats() bool                         { return p.layout.timeRepeats }
 func (p declared) ChangedBody() ChangedBody                  { return p.layout.changedBody }
+func (p declared) declaredRetries() time.Duration            { return p.retries }
 func (p declared) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
 
 func (p declared) SignatureHeaders() []string {

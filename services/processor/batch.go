@@ -9,6 +9,7 @@ import (
 
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
 )
 
 // txTimeout bounds one transaction when the database does not even say no. It
@@ -101,10 +102,14 @@ func (b *batch) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.applyFacts(ctx, fresh); err != nil {
+	updates, others := b.updates(repeated)
+	if err := b.applyFacts(ctx, fresh, updates); err != nil {
 		return err
 	}
-	if err := b.compare(ctx, repeated); err != nil {
+	if err := b.compare(ctx, others); err != nil {
+		return err
+	}
+	if err := b.keepBodies(ctx); err != nil {
 		return err
 	}
 	if err := b.keepDeadLetters(ctx, first.TopicID); err != nil {
@@ -152,7 +157,7 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 		lookFirst = b.lookFirst
 	)
 	for _, r := range b.records {
-		r.fresh, r.verdict = false, order.Dead
+		r.fresh, r.verdict, r.stands, r.fact.Replaces = false, order.Dead, 0, false
 		if r.skip {
 			r.verdict = order.NoChange
 		}
@@ -162,7 +167,7 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 		lookFirst = lookFirst || b.replayed(r)
 		if first := firsts[r.key]; first != nil {
 			r.verdict = order.Duplicate
-			if first.seen.Fingerprint != r.seen.Fingerprint {
+			if r.stands = first.seen.Fingerprint; r.stands != r.seen.Fingerprint {
 				repeated = append(repeated, r)
 			}
 			continue
@@ -188,16 +193,33 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 			continue
 		}
 		r.fresh, r.verdict = false, order.Duplicate
-		if fingerprint != r.seen.Fingerprint {
+		if r.stands = fingerprint; fingerprint != r.seen.Fingerprint {
 			repeated = append(repeated, r)
 		}
 	}
 	return fresh, repeated, nil
 }
 
-// applyFacts reads the bodies of what is new and applies what they state.
-func (b *batch) applyFacts(ctx context.Context, fresh []*record) error {
-	facts, stated := make([]postgres.Fact, 0, len(fresh)), make([]*record, 0, len(fresh))
+// updates picks out of the events that came again with another body those whose
+// provider sends a state anew under one id: the latest reading counts.
+func (b *batch) updates(repeated []*record) (updates, others []*record) {
+	for _, r := range repeated {
+		if ep, _ := b.Endpoints.Get(r.event.Endpoint); r.event.Mode == b.Mode && ep.Provider.ChangedBody() == webhook.Update {
+			if b.open(r); r.stated {
+				r.fact.Replaces = true
+				updates = append(updates, r)
+				continue
+			}
+		}
+		others = append(others, r)
+	}
+	return updates, others
+}
+
+// applyFacts reads the bodies of what is new and applies what they state, and
+// what the updates of what is known state.
+func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error {
+	facts, stated := make([]postgres.Fact, 0, len(fresh)+len(updates)), make([]*record, 0, len(fresh)+len(updates))
 	unreadable := map[[16]byte]bool{}
 	for _, r := range fresh {
 		if r.event.Mode != b.Mode {
@@ -222,6 +244,9 @@ func (b *batch) applyFacts(ctx context.Context, fresh []*record) error {
 		}
 		return errUnreadable
 	}
+	for _, r := range updates { // in the one Apply, which takes all locks in their order
+		facts, stated = append(facts, r.fact), append(stated, r)
+	}
 	applied, err := b.tx.Apply(ctx, b.now, facts)
 	if err != nil {
 		return err
@@ -236,7 +261,11 @@ func (b *batch) applyFacts(ctx context.Context, fresh []*record) error {
 		}
 	}
 	for _, i := range applied.OtherReadings {
-		if err := b.note(ctx, postgres.ReviewBodyChanged, stated[i], "came again and says something else; the first stands"); err != nil {
+		what := "came again and says something else; the first stands"
+		if stated[i].fact.Replaces {
+			what = "came again and leads to another order, which does not have it; the first stands"
+		}
+		if err := b.note(ctx, postgres.ReviewBodyChanged, stated[i], what); err != nil {
 			return err
 		}
 	}
@@ -293,10 +322,12 @@ func (b *batch) compare(ctx context.Context, repeated []*record) error {
 // note asks a person about an event, once for each kind.
 func (b *batch) note(ctx context.Context, kind postgres.ReviewKind, r *record, what string) error {
 	hash := r.event.Hash()
+	body := fmt.Sprintf("body %016x at %s/%d/%d", uint64(r.seen.Fingerprint), r.Topic, r.Partition, r.Offset)
+	if r.stands != 0 {
+		body += fmt.Sprintf("; the first was %016x", uint64(r.stands))
+	}
 	_, err := b.tx.AddReviewItem(ctx, postgres.ReviewItem{
-		Kind: kind, Subject: hex.EncodeToString(hash[:]), Event: hash,
-		Detail: fmt.Sprintf("%s %s (body %016x at %s/%d/%d)", describe(&r.event), what,
-			uint64(r.seen.Fingerprint), r.Topic, r.Partition, r.Offset),
+		Kind: kind, Subject: hex.EncodeToString(hash[:]), Event: hash, Detail: fmt.Sprintf("%s %s (%s)", describe(&r.event), what, body),
 	})
 	return err
 }

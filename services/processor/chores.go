@@ -22,7 +22,7 @@ const choreLimit = 200
 func (p *Processor) chores(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.Chores)
 	defer tick.Stop()
-	partitions := p.Now()
+	var partitions time.Time
 	var books time.Time
 	for {
 		p.chore(ctx)
@@ -31,9 +31,7 @@ func (p *Processor) chores(ctx context.Context) {
 			books = p.Now()
 		}
 		if p.Now().Sub(partitions) >= partitionsEvery {
-			if err := p.ensurePartitions(ctx); err != nil {
-				p.Log.Error("chore failed, trying again", "error", err)
-			} else {
+			if p.keepPartitions(ctx) {
 				partitions = p.Now()
 			}
 		}
@@ -62,14 +60,6 @@ func (p *Processor) chore(ctx context.Context) {
 		}
 	}
 	p.publishDeadLetters(ctx)
-}
-
-func (p *Processor) ensurePartitions(ctx context.Context) error {
-	w, err := p.Store.EnsurePartitions(ctx, p.Now())
-	if err == nil {
-		p.window.Store(&w)
-	}
-	return err
 }
 
 // deadLetterTimeout bounds a round of publishing, in which rows are locked: the

@@ -35,7 +35,19 @@ type Config struct {
 	Batch int `env:"SLUICE_PROCESSOR_BATCH" envDefault:"2000"`
 	// Chores is how often due held events are looked for.
 	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m"`
+	// KeepBodies is for how many days the journal in PostgreSQL keeps every event's
+	// bytes. 0: only held and dead events keep them, the rest lie in the raw topic.
+	KeepBodies int `env:"SLUICE_PROCESSOR_KEEP_BODIES" envDefault:"0"`
+	// KeepTransitions is for how many days published order transitions are kept, by
+	// blocks of a hundred million; 0 is for ever.
+	KeepTransitions int `env:"SLUICE_PROCESSOR_KEEP_TRANSITIONS" envDefault:"0"`
+	// DevBroker: the raw topic lies on the development broker, which keeps it by
+	// size; how long that is cannot be held against the window.
+	DevBroker bool `env:"SLUICE_DEV_BROKER"`
 }
+
+// maxDays bounds the settings in days.
+const maxDays = 3650
 
 // Check says everything that is wrong with the settings.
 func (c Config) Check() error {
@@ -48,6 +60,12 @@ func (c Config) Check() error {
 	}
 	if c.Chores <= 0 {
 		problems = append(problems, errors.New("SLUICE_PROCESSOR_CHORES must be positive"))
+	}
+	if c.KeepBodies < 0 || c.KeepBodies > maxDays {
+		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_BODIES is %d; it must be 0 to %d days", c.KeepBodies, maxDays))
+	}
+	if c.KeepTransitions < 0 || c.KeepTransitions > maxDays {
+		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_TRANSITIONS is %d; it must be 0 to %d days", c.KeepTransitions, maxDays))
 	}
 	return errors.Join(problems...)
 }
@@ -89,6 +107,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
 		return nil, err
 	}
 	p := &Processor{cfg: cfg, Deps: deps, metrics: newMetrics(deps.Reg), letters: make(chan struct{}, 1)}
+	if err := p.checkRetention(ctx); err != nil {
+		return nil, err
+	}
 	if err := daemon.Wait(ctx, p.Log, "the database", p.ensurePartitions); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,9 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 		}
 		w.problem.Store(&err)
 		w.metrics.retries.Inc()
+		if postgres.NoPartition(err) {
+			err = errors.Join(err, w.ensurePartitions(ctx))
+		}
 		w.Log.Warn("batch failed, trying again", "worker", w.owner, "records", len(records), "wait", wait, "error", err)
 		sleep(ctx, wait)
 		if ctx.Err() != nil {

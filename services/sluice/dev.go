@@ -246,7 +246,7 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 		shared[name] = e[name]
 	}
 	if len(d.Kafka) == 0 {
-		shared["SLUICE_DEV_BROKER"] = "true"
+		shared["SLUICE_DEV_BROKER"], e["SLUICE_DEV_BROKER"] = "true", "true"
 	}
 	return dir.WriteEnvironment(shared)
 }

@@ -27,7 +27,7 @@ var processorRole = role{
 			_, unread := s.Deployment.readings()
 			err = errors.Join(err, unread)
 		}
-		return errors.Join(err, s.Processor.Check())
+		return errors.Join(err, s.Database.Check(), s.Processor.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[processorSettings](p.env)

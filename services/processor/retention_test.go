@@ -1,0 +1,210 @@
+package processor
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"sluice/pkg/endpoint"
+	"sluice/pkg/event"
+	"sluice/pkg/kafka"
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+func TestATopicThatOutlivesTheLedgerIsRefused(t *testing.T) {
+	const window = 90 * day
+	for _, c := range []struct {
+		name string
+		kept kafka.Retention
+		dev  bool
+		says []string // nothing: it is right
+		warn bool
+	}{
+		{name: "the default", kept: kafka.Retention{Time: 30 * day, Bytes: -1}},
+		{name: "just as long", kept: kafka.Retention{Time: 90 * day, Bytes: -1}},
+		{name: "longer", kept: kafka.Retention{Time: 91 * day, Bytes: -1}, says: []string{"91.0 days", "retention.ms=7862400000", "90 days", "SLUICE_WINDOW"}},
+		{name: "longer, on the development broker too", kept: kafka.Retention{Time: 91 * day}, dev: true, says: []string{"91.0 days"}},
+		{name: "for ever", kept: kafka.Retention{Time: -1, Bytes: -1}, says: []string{"for ever", "90 days", "retention.ms of at most 7776000000"}},
+		{name: "by size", kept: kafka.Retention{Time: -1, Bytes: 1 << 30}, says: []string{"1073741824 bytes", "90 days"}},
+		{name: "by size, on the development broker", kept: kafka.Retention{Time: -1, Bytes: 1 << 30}, dev: true, says: []string{"by size"}, warn: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			warning, err := outlives("raw", c.kept, window, c.dev)
+			if (err != nil) != (len(c.says) > 0 && !c.warn) || (warning != "") != c.warn {
+				t.Fatalf("warning %q, error %v", warning, err)
+			}
+			text := warning
+			if err != nil {
+				text = err.Error()
+			}
+			for _, want := range c.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q does not say %q", text, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheProcessorDoesNotStartWhereTheRawTopicOutlivesTheWindow(t *testing.T) {
+	w := newWorld(t, 1)
+	long := "8640000000" // 100 days
+	_, err := w.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &long}}, w.kafka.Topic(kafka.Raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until("the broker knows it", func() bool {
+		r, err := kafka.ReadRetention(t.Context(), w.kafka, slog.New(slog.DiscardHandler), w.kafka.Topic(kafka.Raw))
+		return err == nil && r.Time == 100*day && r.Segment == 7*day && r.Bytes == -1
+	})
+	if _, err := New(t.Context(), small(), w.deps()); err == nil || !strings.Contains(err.Error(), "100.0 days") || !strings.Contains(err.Error(), "90 days") {
+		t.Errorf("started with %v", err)
+	}
+}
+
+// warnings starts a processor and returns its log.
+func (w *world) warnings() string {
+	var log strings.Builder
+	deps := w.deps()
+	deps.Reg = prometheus.NewRegistry()
+	deps.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	p, err := New(w.Context(), small(), deps)
+	if err != nil {
+		w.Fatal(err)
+	}
+	p.publisher.Close()
+	p.auditor.Close()
+	return log.String()
+}
+
+func TestAProviderThatRepeatsForLongerThanTheWindowIsWarnedOf(t *testing.T) {
+	w := newWorld(t, 1)
+	if log := w.warnings(); log != "" {
+		t.Errorf("of stripe's three days it says %q", log)
+	}
+	var err error
+	w.endpoints, err = endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) {
+		return []byte(`endpoints:
+  - name: patient
+    provider: declared
+    secrets: [env:S]
+    declared:
+      retries: 1440h
+      signature: {header: X-S, algorithm: sha256, encoding: hex}
+      reading: {id: id, type: type}
+`), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log := w.warnings(); !strings.Contains(log, "SLUICE_WINDOW") || !strings.Contains(log, "endpoint=patient") {
+		t.Errorf("the log says %q", log)
+	}
+}
+
+func TestSettingsInDaysAreHeldToDays(t *testing.T) {
+	bad := Config{Workers: 1, Batch: 1, Chores: time.Second, KeepBodies: -1, KeepTransitions: 5000}
+	err := bad.Check()
+	if err == nil || !strings.Contains(err.Error(), "SLUICE_PROCESSOR_KEEP_BODIES") || !strings.Contains(err.Error(), "SLUICE_PROCESSOR_KEEP_TRANSITIONS") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheJournalHasEveryEventsBytesOnceAndVerifiesThemAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	w.register(1000, "ord_1")
+	cfg := small()
+	cfg.KeepBodies = 7
+	_, stop := w.start(cfg, w.deps())
+	paid := stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000}
+	held := stated{id: "evt_2", order: "ord_2", payment: "pi_2", kind: order.KindPaid, amount: 1000}
+	nothing := stated{id: "evt_3", kind: order.KindNone}
+	old := stated{id: "evt_4", kind: order.KindNone, at: now.AddDate(-1, 0, 0)}
+	other := paid
+	other.extra = `,"pending_webhooks":2`
+	w.send(paid, held, paid, nothing, old, other, other)
+	unreadable := paid.event()
+	unreadable.ID, unreadable.Body = "evt_bad", []byte("{")
+	w.produce(w.record(unreadable, 0))
+	w.caughtUp()
+	check := func(when string) {
+		t.Helper()
+		for s, want := range map[*stated]int{&paid: 3, &held: 1, &nothing: 1, &old: 1} {
+			bodies, err := w.store.RawBodies(t.Context(), s.event().Hash())
+			if err != nil || len(bodies) != want {
+				t.Errorf("%s: event %s is %d times in the journal, want %d: %v", when, s.id, len(bodies), want, err)
+			}
+		}
+		if n := w.number(`SELECT count(*) FROM raw_bodies`); n != 6 {
+			t.Errorf("%s: %d bodies, want 6", when, n)
+		}
+	}
+	check("first")
+	bodies, err := w.store.RawBodies(t.Context(), paid.event().Hash())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := paid.event()
+	got, err := event.Parse([]byte(sent.ID), bodies[0].Body, bodies[0].Headers)
+	if err != nil || string(got.Body) != string(sent.Body) || got.ContentType != sent.ContentType || got.Endpoint != sent.Endpoint ||
+		got.SecretName != sent.SecretName || got.ReceivedAt.IsZero() || len(webhook.StoredHeaders(got.Signature)("Stripe-Signature")) != 1 {
+		t.Errorf("the journal has %+v, %v", got, err)
+	}
+	stop()
+	w.rewind()
+	w.start(cfg, w.deps())
+	w.caughtUp()
+	check("after a replay")
+}
+
+// O25: time is not in an event's name.
+func TestADeliveryWithAnotherTimeIsTheSameEventWhereTimesDoNotRepeat(t *testing.T) {
+	w := newWorld(t, 1)
+	w.register(1000, "ord_1")
+	w.start(small(), w.deps())
+	s := stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000}
+	for i, at := range []time.Time{now, now.Add(-time.Hour), now.AddDate(0, -2, 0), now.AddDate(-1, 0, 0), {}} {
+		s.at = at
+		e := s.event()
+		e.Time, e.TimeRepeats = at, false
+		w.produce(w.record(e, 0))
+		w.caughtUp()
+		if n := w.number(`SELECT count(*) FROM order_events WHERE partition >= 0`); n != 1 {
+			t.Fatalf("after delivery %d the set has %d events", i+1, n)
+		}
+	}
+	if got := w.history("ord_1"); got != "pending paid" {
+		t.Errorf("history is %q", got)
+	}
+	if a, d, r := w.booked(order.Applied), w.booked(order.Duplicate), w.number(`SELECT count(*) FROM review_items`); a != 1 || d != 4 || r != 0 {
+		t.Errorf("%d applied, %d duplicates, %d review items", a, d, r)
+	}
+}
+
+// The same where the time does repeat, and lies outside the window or leads to
+// another place in it: the set knows the event.
+func TestASetKnowsItsEventWhateverTheFilterForgot(t *testing.T) {
+	w := newWorld(t, 1)
+	w.register(1000, "ord_1")
+	w.start(small(), w.deps())
+	s := stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000, at: now.AddDate(0, 0, -80)}
+	w.send(s)
+	w.caughtUp()
+	// The window passes over it.
+	if _, err := w.db.Exec(`DROP TABLE processed_events_` + s.at.Format("2006_01")); err != nil {
+		t.Fatal(err)
+	}
+	w.send(s) // the worker makes the month again: it thinks it is in the window
+	w.caughtUp()
+	if a, d := w.booked(order.Applied), w.booked(order.Duplicate); a != 1 || d != 1 {
+		t.Errorf("%d applied, %d duplicates", a, d)
+	}
+	if got := w.history("ord_1"); got != "pending paid" {
+		t.Errorf("history is %q", got)
+	}
+}
