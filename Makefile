@@ -11,7 +11,7 @@ FUZZ_TIME ?= 20s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PARTS := go run ./integration/parts
 
-.PHONY: help test parts images lint build bench fuzz dev demo secrets generate clean
+.PHONY: help test nightly parts images lint build bench fuzz dev demo secrets generate clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,10 @@ help: ## list these targets
 test: ## run all tests on real Kafka and PostgreSQL, whichever way this machine can run them
 	@.ci/prepare
 	$(PARTS) -- go test $(TEST_FLAGS) $(PACKAGES)
+
+nightly: ## the long runs: every set of seven facts, each parser fuzzed for 5 minutes
+	go test -count=1 -timeout 60m sluice/pkg/order -long
+	$(MAKE) fuzz FUZZ_TIME=5m
 
 parts: ## start Kafka and PostgreSQL, print how to reach them, and stay until Ctrl-C
 	@.ci/prepare

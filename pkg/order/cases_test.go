@@ -326,29 +326,6 @@ func TestNamesAreReadBack(t *testing.T) {
 	}
 }
 
-// FuzzFold takes eight bytes a fact.
-func FuzzFold(f *testing.F) {
-	f.Add([]byte("\x03\x01\x00\x00\x64\x00\x00\x01\x04\x02\x00\x01\x28\x00\x00\x02"))
-	f.Add(make([]byte, 160))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var set []Entry
-		for ; len(data) >= 8 && len(set) < 40; data = data[8:] {
-			set = append(set, Entry{
-				Hash: hash(100 + len(set)), Source: "shop", Kind: Kind(data[0]),
-				Time: int64(int8(data[1])) * 300, Payment: string(data[2:3]), Object: string(data[3:4]),
-				Amount:   int64(int8(data[4])) << (data[5] % 64),
-				Currency: []string{"EUR", "USD", ""}[data[6]%3],
-			})
-		}
-		want := Fold(registered, set)
-		checkOutcome(t, set, &want)
-		slices.Reverse(set)
-		if got := Fold(registered, set); got.State != want.State {
-			t.Fatalf("%+v backwards is %+v", want.State, got.State)
-		}
-	})
-}
-
 func TestWithinOneSecondTheCauseGoesFirstAndTheSecondDecidesElse(t *testing.T) {
 	paid := Entry{Kind: KindPaid, Time: 5500, Payment: "pi", Amount: 100}
 	refund := Entry{Kind: KindRefund, Time: 5900, Payment: "pi", Object: "re", Amount: 100}

@@ -139,7 +139,7 @@ func (f *folding) sort() {
 		f.order[i] = int32(i)
 	}
 	if set := f.set; len(set) > smallSet {
-		slices.SortFunc(f.order, func(a, b int32) int { return compare(&set[a], &set[b]) })
+		slices.SortStableFunc(f.order, func(a, b int32) int { return compare(&set[a], &set[b]) })
 		return
 	}
 	for i := 1; i < len(f.order); i++ { // events mostly come in order

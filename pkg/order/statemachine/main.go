@@ -46,6 +46,7 @@ func document() string {
 	p.statuses()
 	p.disputes()
 	p.refusals()
+	p.decisions()
 	p.reasons()
 	return p.String()
 }
@@ -77,8 +78,9 @@ func (p *page) diagram() {
 func (p *page) statuses() {
 	p.line("## Status")
 	p.line("")
-	p.line("What is not in this table never happens, except in a message marked as a correction: a late fact then made")
-	p.line("untrue what was published, and one message leads straight to the status that holds.")
+	p.line("What is not in this table never happens, except in a message marked as a correction: a late fact or a person's")
+	p.line("decision then made untrue what was published, and one message leads straight to the status that holds; or a")
+	p.line("decision overrode the table.")
 	p.line("")
 	p.line("| from | fact | to |")
 	p.line("|---|---|---|")
@@ -88,7 +90,8 @@ func (p *page) statuses() {
 	p.line("")
 	p.line("Which of several rows holds is a matter of money: nothing given back is `paid`, all of it is `refunded`,")
 	p.line("anything between is `partially_refunded`. What was given back is the greater of two sums: the single refunds that")
-	p.line("did not bounce, and the greatest cumulative total less what bounced.")
+	p.line("did not bounce, and the greatest cumulative total less what bounced. `cancelled` to `cancelled` happens only to an")
+	p.line("order that a decision cancelled after it was paid.")
 	p.line("")
 }
 
@@ -134,6 +137,46 @@ func words[T fmt.Stringer](list []T) string {
 		w = append(w, x.String())
 	}
 	return strings.Join(w, ", ")
+}
+
+func (p *page) decisions() {
+	p.line("## Decisions")
+	p.line("")
+	p.line("A person's decision about an entry of the order's set (`accept`, `dismiss`) is an entry of the set itself. It holds")
+	p.line("wherever it lies in time and whenever it came. Of several about one entry the latest rules (time, then hash).")
+	p.line("What follows is said of the entry that it is about.")
+	p.line("")
+	p.line("| decision | entry | what it means |")
+	p.line("|---|---|---|")
+	for _, d := range decided {
+		p.line("| %s | %s | %s |", d.decision, d.entry, d.meaning)
+	}
+	p.line("")
+	p.line("A step that the table does not allow is published as a correction; its cause is the fact. A decision is `applied` if")
+	p.line("it made a difference, `no_change` if another one rules or it made none, and held as long as it cannot be carried")
+	p.line("out: `awaiting_predecessor` if its entry is not there, else for the reason its entry is held for.")
+	p.line("`pkg/order/testdata/decisions.golden` is the whole matrix.")
+	p.line("")
+}
+
+var decided = []struct{ decision, entry, meaning string }{
+	{"dismiss", "any fact", "It counts for nothing, as if it were not there: `no_change`, `dismissed`."},
+	{"accept", "what fits, is known or is stale", "Nothing: it counts as it would anyway, an echo still not twice."},
+	{"accept, with an amount", "any that states money", "That amount and currency stand in place of its own, whether it fits or not."},
+	{"accept", "paid, another amount", "Paid is what it says, or what the decision says."},
+	{"accept", "paid, another currency", "Counts only with an amount in the order's currency; else it stays held. The same for refunds."},
+	{"accept", "paid, a second payment", "Its money adds to what was paid; refunds, totals and disputes of either payment count."},
+	{"accept", "paid, of a cancelled order", "The order is paid."},
+	{"accept", "cancelled, after failed", "The order is cancelled."},
+	{"accept", "cancelled, after paid", "The order is cancelled. That says nothing about money: it stays paid until refunds, which count on, give it back."},
+	{"accept", "failed, of the payment that paid", "That payment is undone, with what was given back of it. Without another one the order is failed, and another may pay."},
+	{"accept", "failed, of a cancelled order", "The order is failed."},
+	{"accept", "refund, too much", "It counts: given back may exceed paid, the status is `refunded`. No sum exceeds an int64."},
+	{"accept", "refund or dispute of another payment", "It counts against the order's first payment, and so does what follows about the same object."},
+	{"accept", "bounce of an unknown refund", "What was given back is less by that much, never less than nothing."},
+	{"accept", "decision about a dispute", "The flag says so, unless another dispute is open."},
+	{"accept", "refund or dispute of an unpaid order", "It stays held: what follows a payment needs one."},
+	{"accept", "a negative amount", "It stays held, unless the decision states another."},
 }
 
 func (p *page) reasons() {
