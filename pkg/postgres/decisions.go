@@ -31,12 +31,13 @@ type Decision struct {
 // Decided is what a decision did.
 type Decided struct {
 	// Repeated: the same person had decided the same before; nothing was done now.
-	Repeated bool
+	Repeated bool `json:"repeated"`
 	// Before and After are the order that the event belongs to; nil if the item is
 	// not about a held event.
-	Before, After *OrderState
+	Before *OrderState `json:"before,omitempty"`
+	After  *OrderState `json:"after,omitempty"`
 	// Changes is the number of transitions written; if there are any, wake the relays.
-	Changes int
+	Changes int `json:"changes"`
 }
 
 // Why a decision is refused; nothing was done then. Test with errors.Is.

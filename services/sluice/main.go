@@ -30,6 +30,7 @@ type cli struct {
 	Run      runCmd       `cmd:"" group:"roles" help:"Several roles in one process."`
 	Migrate  migrateCmd   `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
 	Audit    auditCmd     `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
+	Review   reviewCmd    `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
 	Config   configCmd    `cmd:"" group:"operate" help:"Check the configuration."`
 	Health   healthCmd    `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
 	Version  versionCmd   `cmd:"" group:"operate" help:"Say which version this is."`
