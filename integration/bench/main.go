@@ -48,6 +48,7 @@ var measures = []struct {
 	{"ingress", "webhooks a second, beside the same handler without Kafka", ingressThroughput},
 	{"latency", "ingress at a steady 5,000/s", ingressLatency},
 	{"processor", "events applied a second, beside one event a transaction", processorThroughput},
+	{"ledger", "the processor with many events processed before, what they take, and dropping them", ledgerGrowth},
 	{"path", "from a webhook's 2xx to its message on the status topic", wholePath},
 	{"dev", "to the first order status of sluice dev --demo", firstStatus},
 }
@@ -57,6 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
 	quick := flags.Bool("quick", false, "seconds instead of minutes: shows that it works, the figures mean little")
 	patience := flags.Duration("patience", 0, "wait so long at most before each round until other programs leave the machine alone")
+	before := flags.Int("rows", 0, "how many events were processed before, for ledger (10,000,000; -quick: 20,000)")
 	write := flags.Bool("write", false, "write docs/benchmarks.md and docs/benchmarks.svg")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -72,6 +74,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		o = short
 	}
 	o.patience = *patience
+	if *before > 0 {
+		o.rows = *before
+	}
 	disturbed := await(ctx, o.patience)
 	if disturbed > calm {
 		fmt.Fprintf(out, "Other programs use %.0f %% of the CPUs: every figure will be worse than it could be.\n", 100*disturbed)

@@ -9,6 +9,7 @@ type options struct {
 	warm   time.Duration
 	steady time.Duration // one round at a steady rate
 	orders int           // what the processor is given, four events each
+	rows   int           // processed events that are there before
 	single time.Duration // of the one-event-per-transaction baseline
 	path   time.Duration // of the whole path at a steady rate
 	// patience is how long a round waits until the machine is calm.
@@ -17,7 +18,7 @@ type options struct {
 
 var (
 	full = options{rounds: 3, flood: 4 * time.Second, warm: 6 * time.Second, steady: 20 * time.Second,
-		orders: 70_000, single: 10 * time.Second, path: 30 * time.Second}
+		orders: 70_000, rows: 10_000_000, single: 10 * time.Second, path: 30 * time.Second}
 	short = options{rounds: 1, flood: 500 * time.Millisecond, warm: 200 * time.Millisecond, steady: time.Second,
-		orders: 1_000, single: time.Second, path: 2 * time.Second}
+		orders: 1_000, rows: 20_000, single: time.Second, path: 2 * time.Second}
 )
