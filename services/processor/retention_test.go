@@ -162,7 +162,7 @@ func TestTheJournalHasEveryEventsBytesOnceAndVerifiesThemAgain(t *testing.T) {
 	check("after a replay")
 }
 
-// O25: time is not in an event's name.
+// Time is not in the name of an event.
 func TestADeliveryWithAnotherTimeIsTheSameEventWhereTimesDoNotRepeat(t *testing.T) {
 	w := newWorld(t, 1)
 	w.register(1000, "ord_1")
