@@ -16,12 +16,18 @@ import (
 func BenchmarkProcessor(b *testing.B) {
 	for _, batch := range []int{1000, 2000} {
 		for _, workers := range []int{1, 2} {
-			b.Run(fmt.Sprintf("workers=%d/batch=%d", workers, batch), func(b *testing.B) { benchmark(b, workers, batch) })
+			b.Run(fmt.Sprintf("workers=%d/batch=%d", workers, batch), func(b *testing.B) {
+				benchmark(b, Config{Workers: workers, Batch: batch, Chores: time.Hour})
+			})
 		}
 	}
+	// Beside the one before it: what the journal costs.
+	b.Run("workers=2/batch=2000/journal", func(b *testing.B) {
+		benchmark(b, Config{Workers: 2, Batch: 2000, Chores: time.Hour, KeepBodies: 1})
+	})
 }
 
-func benchmark(b *testing.B, workers, batch int) {
+func benchmark(b *testing.B, cfg Config) {
 	if b.N < 1000 {
 		return // the trial run
 	}
@@ -29,7 +35,7 @@ func benchmark(b *testing.B, workers, batch int) {
 	fill(w, b.N)
 	b.ResetTimer()
 	began := time.Now()
-	_, stop := w.start(Config{Workers: workers, Batch: batch, Chores: time.Hour}, w.deps())
+	_, stop := w.start(cfg, w.deps())
 	w.until("all is applied", func() bool {
 		return w.number(`SELECT coalesce(sum(applied_offset + 1), 0) FROM partitions`) == int64(b.N)
 	})
