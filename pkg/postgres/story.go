@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,10 +14,11 @@ import (
 
 // Story is everything the store knows about one order, for people.
 type Story struct {
-	OrderNo    int64
-	OrderID    string
-	Registered bool
-	Reference  string // the shop's own note
+	OrderNo      int64
+	OrderID      string // empty: a stub, known by a payment only
+	Registered   bool
+	RegisteredAt time.Time // zero if it is not
+	Reference    string    // the shop's own note
 	// Amount, Paid and Refunded are minor units of Currency.
 	Status                 order.Status
 	Amount, Paid, Refunded int64
@@ -27,6 +29,17 @@ type Story struct {
 	Events []StoryEvent
 	// History is its transitions, by version.
 	History []Transition
+	// Reviews are all review items about the order and its events, and Acts what
+	// people did about them, both the oldest first.
+	Reviews []ReviewSummary
+	Acts    []Act
+}
+
+// Act is one line of the audit log about a review item.
+type Act struct {
+	At                           time.Time
+	Who, Action, Subject, Reason string
+	Item                         int64 // the review item's id
 }
 
 // StoryEvent is one event of an order's set and what became of it.
@@ -40,6 +53,50 @@ type StoryEvent struct {
 	Amount           int64     // minor units of Currency
 	Currency         string
 	Payment, Object  string
+
+	Hash     [16]byte `json:"-"`
+	Endpoint string   `json:"-"`
+	// Place is where its record lies in the raw topic; Partition -1: in none.
+	Place `json:"-"`
+	// HeldAt is when it began to be held, zero if it is not; DueAt when a person
+	// should look, zero if there is a review item.
+	HeldAt time.Time `json:"-"`
+	DueAt  time.Time `json:"-"`
+}
+
+// entry is the event as the fold takes it.
+func (e *StoryEvent) entry() order.Entry {
+	out := order.Entry{Hash: e.Hash, Source: e.Source, Kind: e.Kind, Payment: e.Payment, Object: e.Object, Amount: e.Amount, Currency: e.Currency}
+	if !e.OccurredAt.IsZero() {
+		out.Time = e.OccurredAt.UnixMilli()
+	}
+	if e.Kind.IsDecision() {
+		out.Target, out.Object = targetOf(e.Object), ""
+	}
+	return out
+}
+
+// Decides is the hash of the entry that a decision is about, zero for any other
+// event.
+func (e *StoryEvent) Decides() [16]byte { return e.entry().Target }
+
+// Fold folds the story's events but those with the hashes in without: what the
+// order would be if they had never come. Entries are the events that were folded, in the
+// fold's own order; their judgements are at the same places.
+func (s *Story) Fold(without ...[16]byte) (o order.Outcome, entries []order.Entry) {
+	var reg *order.Registration
+	for i := range s.Events {
+		e := s.Events[i].entry()
+		switch {
+		case slices.Contains(without, e.Hash):
+		case e.Kind != order.KindRegistered:
+			entries = append(entries, e)
+		case reg == nil || e.Time >= reg.Time:
+			reg = &order.Registration{Hash: e.Hash, Amount: e.Amount, Currency: e.Currency, Time: e.Time}
+		}
+	}
+	slices.SortFunc(entries, order.Compare)
+	return order.Fold(reg, entries), entries
 }
 
 // ErrNoOrder: neither a registration nor an event named that order.
@@ -47,48 +104,136 @@ var ErrNoOrder = errors.New("no such order")
 
 // Story tells one order's story from one snapshot; ErrNoOrder if it is unknown.
 func (s *Store) Story(ctx context.Context, orderID string) (Story, error) {
-	st := Story{OrderID: orderID}
+	st, err := s.story(ctx, `order_id = $1`, orderID)
+	if err != nil {
+		return Story{}, fmt.Errorf("read the story of order %s: %w", orderID, err)
+	}
+	return st, nil
+}
+
+// StoryOf is Story of an order by its number: stubs have no id.
+func (s *Store) StoryOf(ctx context.Context, orderNo int64) (Story, error) {
+	st, err := s.story(ctx, `order_no = $1`, orderNo)
+	if err != nil {
+		return Story{}, fmt.Errorf("read the story of order number %d: %w", orderNo, err)
+	}
+	return st, nil
+}
+
+func (s *Store) story(ctx context.Context, where string, key any) (st Story, err error) {
 	read := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err := pgx.BeginTxFunc(ctx, s.pool, read, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.pool, read, func(tx pgx.Tx) error {
+		var registered *time.Time
 		err := tx.QueryRow(ctx, `
-			SELECT order_no, registered_at IS NOT NULL, reference, status, coalesce(amount, 0), paid, refunded, coalesce(currency, ''), dispute, version
-			FROM orders WHERE order_id = $1`, orderID).
-			Scan(&st.OrderNo, &st.Registered, &st.Reference, &st.Status, &st.Amount, &st.Paid, &st.Refunded, &st.Currency, &st.Dispute, &st.Version)
+			SELECT order_no, coalesce(order_id, ''), registered_at, reference, status, amount, paid, refunded, currency, dispute, version
+			FROM orders WHERE `+where, key).
+			Scan(&st.OrderNo, &st.OrderID, &registered, &st.Reference, &st.Status, &st.Amount, &st.Paid, &st.Refunded, &st.Currency, &st.Dispute, &st.Version)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrNoOrder
 		}
 		if err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `
-			SELECT n.name, e.event_id, e.event_type, e.kind, e.verdict, e.reason, e.occurred_at, e.appended_at, e.amount,
-			       coalesce(e.currency, ''), coalesce(e.payment_id, ''), coalesce(e.object_id, '')
-			FROM order_events e JOIN names n ON n.name_no = e.source_no
-			WHERE e.order_no = $1 ORDER BY e.occurred_at = 0, e.occurred_at, e.appended_at`, st.OrderNo)
+		if st.Registered = registered != nil; st.Registered {
+			st.RegisteredAt = *registered
+		}
+		if err := st.readEvents(ctx, tx); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT `+transitionColumns+` FROM order_transitions t WHERE t.order_no = $1 ORDER BY t.version`, st.OrderNo)
 		if err != nil {
 			return err
 		}
-		st.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e StoryEvent, err error) {
-			var ms int64
-			err = row.Scan(&e.Source, &e.ID, &e.Type, &e.Kind, &e.Verdict, &e.Reason, &ms, &e.AppendedAt, &e.Amount,
-				&e.Currency, &e.Payment, &e.Object)
-			if ms != 0 {
-				e.OccurredAt = time.UnixMilli(ms)
-			}
-			return e, err
-		})
-		if err != nil {
+		if st.History, err = pgx.CollectRows(rows, scanTransition); err != nil {
 			return err
 		}
-		rows, err = tx.Query(ctx, `SELECT `+transitionColumns+` FROM order_transitions t WHERE t.order_no = $1 ORDER BY t.version`, st.OrderNo)
-		if err != nil {
-			return err
+		return st.readReviews(ctx, tx)
+	})
+	return st, err
+}
+
+func (s *Story) readEvents(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `
+		SELECT n.name, m.name, e.event_id, e.event_type, e.kind, e.verdict, e.reason, e.occurred_at, e.appended_at, e.amount,
+		       e.currency, e.payment_id, e.object_id, e.event_hash, e.partition, e.record_offset, h.held_at, h.due_at
+		FROM order_events e JOIN names n ON n.name_no = e.source_no JOIN names m ON m.name_no = e.endpoint_no
+		LEFT JOIN held_events h ON h.order_no = e.order_no AND h.event_hash = e.event_hash
+		WHERE e.order_no = $1 ORDER BY e.occurred_at = 0, e.occurred_at, e.appended_at, e.event_hash`, s.OrderNo)
+	if err != nil {
+		return err
+	}
+	s.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e StoryEvent, err error) {
+		var (
+			ms        int64
+			held, due *time.Time
+		)
+		err = row.Scan(&e.Source, &e.Endpoint, &e.ID, &e.Type, &e.Kind, &e.Verdict, &e.Reason, &ms, &e.AppendedAt, &e.Amount,
+			&e.Currency, &e.Payment, &e.Object, &e.Hash, &e.Partition, &e.Offset, &held, &due)
+		if ms != 0 {
+			e.OccurredAt = time.UnixMilli(ms)
 		}
-		st.History, err = pgx.CollectRows(rows, scanTransition)
+		if held != nil {
+			e.HeldAt = *held
+		}
+		if due != nil {
+			e.DueAt = *due
+		}
+		return e, err
+	})
+	return err
+}
+
+// readReviews reads the review items by order and by event: notes about an event
+// do not name its order.
+func (s *Story) readReviews(ctx context.Context, tx pgx.Tx) (err error) {
+	subjects := make([]string, len(s.Events))
+	for i := range s.Events {
+		subjects[i] = HeldSubject(s.Events[i].Hash)
+	}
+	s.Reviews, s.Acts, err = readReviews(ctx, tx, s.OrderNo, subjects)
+	return err
+}
+
+// ReviewsAbout returns the review items with one of the subjects, and what people
+// did about them: of events that are in no order's set, and of dead letters.
+func (s *Store) ReviewsAbout(ctx context.Context, subjects ...string) (reviews []ReviewSummary, acts []Act, err error) {
+	read := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.pool, read, func(tx pgx.Tx) error {
+		reviews, acts, err = readReviews(ctx, tx, 0, subjects)
 		return err
 	})
 	if err != nil {
-		return Story{}, fmt.Errorf("read the story of order %s: %w", orderID, err)
+		return nil, nil, fmt.Errorf("read review items: %w", err)
 	}
-	return st, nil
+	return reviews, acts, nil
+}
+
+func readReviews(ctx context.Context, tx pgx.Tx, orderNo int64, subjects []string) (reviews []ReviewSummary, acts []Act, err error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id, kind, subject, detail, created_at, settled_at, coalesce(settled_by, ''), coalesce(decision, '') FROM review_items
+		WHERE order_no = $1 OR kind = ANY($2::text[]) AND subject = ANY($3::text[]) ORDER BY id`,
+		orderNo, []string{string(ReviewHeld), string(ReviewBodyChanged), string(ReviewFutureTime), string(ReviewDeadLetter)}, subjects)
+	if err != nil {
+		return nil, nil, err
+	}
+	reviews, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r ReviewSummary, err error) {
+		return r, row.Scan(&r.ID, &r.Kind, &r.Subject, &r.Detail, &r.CreatedAt, &r.SettledAt, &r.SettledBy, &r.Decision)
+	})
+	if err != nil || len(reviews) == 0 {
+		return nil, nil, err
+	}
+	likes := make([]string, len(reviews))
+	for i, r := range reviews {
+		likes[i] = fmt.Sprintf("review item %d: %%", r.ID)
+	}
+	rows, err = tx.Query(ctx, `SELECT at, who, action, subject, reason FROM audit_log WHERE subject LIKE ANY($1::text[]) ORDER BY id`, likes)
+	if err != nil {
+		return nil, nil, err
+	}
+	acts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Act, err error) {
+		err = row.Scan(&a.At, &a.Who, &a.Action, &a.Subject, &a.Reason)
+		_, _ = fmt.Sscanf(a.Subject, "review item %d:", &a.Item) // it was found by it
+		return a, err
+	})
+	return reviews, acts, err
 }

@@ -34,14 +34,14 @@ func read[T any](e environment) (T, error) {
 	}
 	var problems []error
 	for _, err := range all.Errors {
-		problems = append(problems, errors.New(explain(err, reflect.TypeFor[T]())))
+		problems = append(problems, errors.New(plainly(err, reflect.TypeFor[T]())))
 	}
 	return v, errors.Join(problems...)
 }
 
-// explain says in plain words what the library says about one setting of struct
+// plainly says in plain words what the library says about one setting of struct
 // t, and never the setting's value.
-func explain(err error, t reflect.Type) string {
+func plainly(err error, t reflect.Type) string {
 	var (
 		notSet env.VarIsNotSetError
 		empty  env.EmptyVarError
