@@ -20,8 +20,11 @@ test: ## run all tests on real Kafka and PostgreSQL, whichever way this machine 
 	@.ci/prepare
 	$(PARTS) -- go test $(TEST_FLAGS) $(PACKAGES)
 
-nightly: ## the long runs: every set of seven facts, each parser fuzzed for 5 minutes
+nightly: ## the long runs: every set of seven facts, ten minutes of competing processors, each parser fuzzed for 5 minutes
 	go test -count=1 -timeout 60m sluice/pkg/order -long
+	@.ci/prepare
+	$(PARTS) -- go test -count=1 -timeout 30m sluice/services/processor -run InACircle -long
+	$(PARTS) -- go test -count=1 -timeout 30m sluice/pkg/postgres -run TwoConsumers -rapid.checks=5000
 	$(MAKE) fuzz FUZZ_TIME=5m
 
 parts: ## start Kafka and PostgreSQL, print how to reach them, and stay until Ctrl-C
