@@ -227,6 +227,9 @@ func (d *dropper) forgetUndated(ctx context.Context) error {
 		tag, err := d.conn.Exec(ctx, `
 			DELETE FROM processed_events_undated WHERE ctid = ANY(ARRAY(
 				SELECT ctid FROM processed_events_undated WHERE seen_at < $1 LIMIT $2))`, d.now.Add(-d.window), deleteRows)
+		if inUse(err) {
+			break
+		}
 		if err != nil {
 			return fmt.Errorf("forget undated events: %w", err)
 		}

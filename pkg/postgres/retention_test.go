@@ -152,8 +152,8 @@ func TestWhatLiesBehindTheWindowGoesAndWhatLiesInItStays(t *testing.T) {
 }
 
 // A writer whose statements wait at most this long for a lock, so that one that
-// waits longer fails.
-const lockPatience = "300ms"
+// waits longer fails; a little less than DropBehind waits itself.
+const lockPatience = "800ms"
 
 // write enters events of this month until stop is closed; a wait for a lock ends it.
 func (k *kept) write(stop <-chan struct{}, n *atomic.Int64) <-chan error {
