@@ -71,7 +71,7 @@ func (s *Store) Find(ctx context.Context, id string) (matches []Match, err error
 
 // FindEvents returns the events of orders' sets that have an id. No index leads
 // there: it would cost 40 bytes an event, for a question that people ask. It reads
-// the whole table, 1.5 s for ten million events.
+// the whole table: 0.6 s for two million events on two busy cores (2026-11).
 func (s *Store) FindEvents(ctx context.Context, id string) (matches []Match, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {

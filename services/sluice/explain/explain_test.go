@@ -3,6 +3,7 @@ package explain
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +20,8 @@ func TestAnOutOfOrderStoryIsToldInTheOrderInWhichItHappened(t *testing.T) {
 	w.outOfOrder()
 	x := w.explainer()
 	golden(t, "order.txt", text(w.ask(x, Question{ID: "A-1"})))
-	golden(t, "event.txt", text(w.ask(x, Question{ID: "evt_paid", Deliveries: true})))
+	golden(t, "event.txt", text(w.ask(x, Question{ID: "evt_paid"})))
+	golden(t, "deliveries.txt", text(w.ask(x, Question{ID: "evt_paid", Deliveries: true})))
 	golden(t, "held.txt", text(w.ask(x, Question{ID: "evt_cancelled"})))
 	golden(t, "payment.txt", text(w.ask(x, Question{ID: "pi_A-1"})))
 	if a := w.ask(x, Question{ID: "evt_paid"}); a.Event.Before.Status != order.Cancelled || a.Event.After.Status != order.PartiallyRefunded ||
@@ -34,6 +36,20 @@ func TestAnOutOfOrderStoryIsToldInTheOrderInWhichItHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "event.json", string(document)+"\n")
+}
+
+func TestTheReadmeShowsWhatIsPrinted(t *testing.T) {
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile("testdata/event.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), "$ sluice explain evt_paid\n"+string(shown)+"```") {
+		t.Error("README.md shows another `sluice explain evt_paid` than testdata/event.txt")
+	}
 }
 
 func TestWithoutKafkaAndEndpointsItSaysWhatItCouldNotLookAt(t *testing.T) {
