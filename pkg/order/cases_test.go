@@ -205,6 +205,17 @@ func TestABouncedRefundGivesTheMoneyBackAndMakesRoomForAnother(t *testing.T) {
 	}
 }
 
+func TestAChainThatWaitsBackwardsIsAppliedWhole(t *testing.T) {
+	o := arrive(t, []Entry{ // each waits for the one after it
+		{Kind: KindRefundFailed, Time: 1000, Payment: "pi", Object: "re", Amount: 40},
+		{Kind: KindRefund, Time: 2000, Payment: "pi", Object: "re", Amount: 40},
+		{Kind: KindPaid, Time: 3000, Payment: "pi", Amount: 100},
+	}, anyPath)
+	if o.State.Status != Paid || o.reason(0) != "applied" || o.reason(1) != "applied" {
+		t.Errorf("%+v", o)
+	}
+}
+
 func TestADisputeStaysOpenUntilTheLastOneIsDecided(t *testing.T) {
 	o := arrive(t, []Entry{
 		{Kind: KindPaid, Time: 1000, Payment: "pi", Amount: 100},
