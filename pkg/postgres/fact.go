@@ -49,6 +49,8 @@ type Applied struct {
 	// Verdicts has one judgement for each fact, at its place. A fact that the set
 	// held already is a Duplicate.
 	Verdicts []order.Judgement
+	// OrderNos has the order that each fact belongs to, at its place.
+	OrderNos []int64
 	// OtherReadings are the places of the duplicates that say something else than
 	// the event in the set, which stands; and of those that Replace an event which
 	// is not in the set they lead to.

@@ -36,13 +36,16 @@ func (c Config) graces() (graces, error) {
 	if general == 0 {
 		general = defaultHeldGrace
 	}
+	var problems []error
+	if general < 0 {
+		problems = append(problems, errors.New("SLUICE_HELD_GRACE is negative"))
+	}
 	g := graces{}
 	for reason, helps := range patience {
 		if helps {
 			g[reason] = general
 		}
 	}
-	var problems []error
 	for word, grace := range c.HeldGraces {
 		reason, err := order.ParseReason(word)
 		if _, held := patience[reason]; err != nil || !held || grace < 0 {

@@ -10,11 +10,12 @@ import (
 )
 
 // SameReadings says of each fact whether its order's set holds its event under
-// the same reading. It makes nothing and locks nothing.
-func (tx Tx) SameReadings(ctx context.Context, facts []Fact) ([]bool, error) {
-	same := make([]bool, len(facts))
+// the same reading, and which order holds the event at all, 0 if none is found.
+// It makes nothing and locks nothing.
+func (tx Tx) SameReadings(ctx context.Context, facts []Fact) (same []bool, holders []int64, err error) {
+	same, holders = make([]bool, len(facts)), make([]int64, len(facts))
 	if len(facts) == 0 {
-		return same, nil
+		return same, holders, nil
 	}
 	var sources, ids []string
 	payments := map[payment]link{}
@@ -26,11 +27,11 @@ func (tx Tx) SameReadings(ctx context.Context, facts []Fact) ([]bool, error) {
 	}
 	nos, err := tx.nameNos(ctx, sources...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	orders := map[string]int64{}
 	if err := tx.findOrders(ctx, ids, orders); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range facts {
 		if facts[i].Payment != "" {
@@ -38,7 +39,7 @@ func (tx Tx) SameReadings(ctx context.Context, facts []Fact) ([]bool, error) {
 		}
 	}
 	if err := tx.findPayments(ctx, slices.Collect(maps.Keys(payments)), payments); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var orderNos []int64
 	hashes := make([]pgtype.UUID, len(facts))
@@ -49,14 +50,14 @@ func (tx Tx) SameReadings(ctx context.Context, facts []Fact) ([]bool, error) {
 	}
 	rows, err := tx.q.FindReadings(ctx, orderNos, hashes)
 	if err != nil {
-		return nil, fmt.Errorf("find readings: %w", err)
+		return nil, nil, fmt.Errorf("find readings: %w", err)
 	}
 	for _, r := range rows {
 		for i := range facts {
-			if facts[i].Hash == r.EventHash.Bytes && facts[i].ReadingHash == r.ReadingHash {
-				same[i] = true
+			if facts[i].Hash == r.EventHash.Bytes {
+				holders[i], same[i] = r.OrderNo, same[i] || facts[i].ReadingHash == r.ReadingHash
 			}
 		}
 	}
-	return same, nil
+	return same, holders, nil
 }

@@ -97,7 +97,10 @@ type ReviewCase struct {
 	OrderNow *OrderState `json:"order_now,omitempty"`
 	Event    *StoryEvent `json:"event,omitempty"`
 	Bytes    *HeldBytes  `json:"bytes,omitempty"`
-	OnAccept *Preview    `json:"on_accept,omitempty"` // while the event is held
+	// While the event is held: what accepting it would do, and the event of another
+	// source to which it lost by seconds, on the word of two clocks.
+	OnAccept *Preview    `json:"on_accept,omitempty"`
+	LostTo   *StoryEvent `json:"lost_to,omitempty"`
 }
 
 // HeldBytes says where the bytes of an event are.
@@ -179,7 +182,7 @@ func (tx Tx) reviewCase(ctx context.Context, now time.Time, id int64) (c ReviewC
 	if state.Verdict != order.Held {
 		return c, nil
 	}
-	c.OnAccept = o.accepting(m, now)
+	c.OnAccept, c.LostTo = o.accepting(m, now)
 	h, err := tx.q.GetHeldEvent(ctx, o.no, item.EventHash)
 	if err != nil {
 		return c, fmt.Errorf("read held event: %w", err)
@@ -190,10 +193,12 @@ func (tx Tx) reviewCase(ctx context.Context, now time.Time, id int64) (c ReviewC
 	return c, nil
 }
 
-// accepting folds the set as if the event were accepted now.
-func (o *lockedOrder) accepting(m *member, now time.Time) *Preview {
+// accepting folds the set as if the event were accepted now. lostTo is its close
+// call, nil if it had none.
+func (o *lockedOrder) accepting(m *member, now time.Time) (p *Preview, lostTo *StoryEvent) {
 	registered, _ := o.registrations()
 	var entries []order.Entry
+	var members []*member
 	at := -1
 	for i := range o.set {
 		if order.Kind(o.set[i].Kind) == order.KindRegistered {
@@ -202,16 +207,19 @@ func (o *lockedOrder) accepting(m *member, now time.Time) *Preview {
 		if &o.set[i] == m {
 			at = len(entries)
 		}
-		entries = append(entries, o.set[i].entry())
+		entries, members = append(entries, o.set[i].entry()), append(members, &o.set[i])
 	}
 	before := order.Fold(registered, entries)
 	d := (&held{order: o, now: now}).decision(m, order.KindAccept)
 	after := order.Fold(registered, append(entries, d.Entry))
-	p := &Preview{Verdict: after.Judgements[at].Verdict, Reason: after.Judgements[at].Reason, Changes: []PreviewChange{}}
+	if other, close := before.CloseCall(entries, at); close {
+		lostTo = members[other].story()
+	}
+	p = &Preview{Verdict: after.Judgements[at].Verdict, Reason: after.Judgements[at].Reason, Changes: []PreviewChange{}}
 	for _, c := range order.Changes(before, after) {
 		p.Changes = append(p.Changes, PreviewChange{c.From.Status, c.To.Status, c.To.Paid, c.To.Refunded, c.To.Dispute, c.Correction})
 	}
-	return p
+	return p, lostTo
 }
 
 // story is the event for people.

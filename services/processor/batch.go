@@ -255,17 +255,17 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 		r.verdict = applied.Verdicts[i].Verdict
 		r.fresh = r.verdict != order.Duplicate
 		if r.fresh && ahead(r) {
-			if err := b.note(ctx, postgres.ReviewFutureTime, r, "is dated more than a day after its receipt, and counts as undated"); err != nil {
+			if err := b.note(ctx, postgres.ReviewFutureTime, r, applied.OrderNos[i], "is dated more than a day after its receipt, and counts as undated"); err != nil {
 				return err
 			}
 		}
 	}
 	for _, i := range applied.OtherReadings {
-		what := "came again and says something else; the first stands"
+		what, orderNo := "came again and says something else; the first stands", applied.OrderNos[i]
 		if stated[i].fact.Replaces {
-			what = "came again and leads to another order, which does not have it; the first stands"
+			orderNo, what = 0, "came again and leads to another order, which does not have it; the first stands"
 		}
-		if err := b.note(ctx, postgres.ReviewBodyChanged, stated[i], what); err != nil {
+		if err := b.note(ctx, postgres.ReviewBodyChanged, stated[i], orderNo, what); err != nil {
 			return err
 		}
 	}
@@ -298,20 +298,20 @@ func (b *batch) compare(ctx context.Context, repeated []*record) error {
 		case r.dead != "":
 			// The event is taken over; a body that cannot be read says nothing else.
 			r.dead, r.detail, r.read = "", "", false
-			if err := b.note(ctx, postgres.ReviewBodyChanged, r, "came again and cannot be read; the first stands"); err != nil {
+			if err := b.note(ctx, postgres.ReviewBodyChanged, r, 0, "came again and cannot be read; the first stands"); err != nil {
 				return err
 			}
 		case r.stated:
 			facts, stated = append(facts, r.fact), append(stated, r)
 		}
 	}
-	same, err := b.tx.SameReadings(ctx, facts)
+	same, holders, err := b.tx.SameReadings(ctx, facts)
 	if err != nil {
 		return err
 	}
 	for i, r := range stated {
 		if !same[i] {
-			if err := b.note(ctx, postgres.ReviewBodyChanged, r, "came again and says something else; the first stands"); err != nil {
+			if err := b.note(ctx, postgres.ReviewBodyChanged, r, holders[i], "came again and says something else; the first stands"); err != nil {
 				return err
 			}
 		}
@@ -319,15 +319,16 @@ func (b *batch) compare(ctx context.Context, repeated []*record) error {
 	return nil
 }
 
-// note asks a person about an event, once for each kind.
-func (b *batch) note(ctx context.Context, kind postgres.ReviewKind, r *record, what string) error {
+// note asks a person about an event, once for each kind; orderNo is the order
+// that has it, 0 if that is not known.
+func (b *batch) note(ctx context.Context, kind postgres.ReviewKind, r *record, orderNo int64, what string) error {
 	hash := r.event.Hash()
 	body := fmt.Sprintf("body %016x at %s/%d/%d", uint64(r.seen.Fingerprint), r.Topic, r.Partition, r.Offset)
 	if r.stands != 0 {
 		body += fmt.Sprintf("; the first was %016x", uint64(r.stands))
 	}
 	_, err := b.tx.AddReviewItem(ctx, postgres.ReviewItem{
-		Kind: kind, Subject: hex.EncodeToString(hash[:]), Event: hash, Detail: fmt.Sprintf("%s %s (%s)", describe(&r.event), what, body),
+		Kind: kind, Subject: hex.EncodeToString(hash[:]), OrderNo: orderNo, Event: hash, Detail: fmt.Sprintf("%s %s (%s)", describe(&r.event), what, body),
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math"
 	"strings"
@@ -183,6 +184,13 @@ func TestAChangedBodyIsADuplicateIfItSaysTheSameAndForReviewIfNot(t *testing.T) 
 	w.caughtUp()
 	if n := w.number(`SELECT count(*) FROM review_items WHERE kind = 'body_changed'`); n != 1 {
 		t.Errorf("%d review items for the changed amount, want 1", n)
+	}
+	for _, body := range [][]byte{s.event().Body, other.event().Body} { // the conflict shows both
+		sum := sha256.Sum256(body)
+		if n := w.number(`SELECT count(*) FROM review_items i JOIN orders o USING (order_no) WHERE o.order_id = 'ord_1' AND detail LIKE $1`,
+			fmt.Sprintf("%%%x%%", sum[:8])); n != 1 {
+			t.Errorf("the review item lacks a body's hash, or the order")
+		}
 	}
 	if got := w.history("ord_1"); got != "pending paid" {
 		t.Errorf("history is %q", got)

@@ -96,10 +96,11 @@ func TestConfigCheckPrintsEveryProblemAtOnceAndNoSecret(t *testing.T) {
   - {name: three, provider: stripe, secrets: [`+secret+`]}
 `)
 	got := check(t, environment{"SLUICE_MODE": "live", "SLUICE_ENDPOINTS": file, "ONE": secret, "SLUICE_INGRESS_DEADLINE": secret,
-		"SLUICE_PROCESSOR_WORKERS": "many", "SLUICE_RELAY_LEASE_TTL": "1ms", "SLUICE_MERCHANT_ADDRESS": "0.0.0.0:8081", "SLUICE_LOG_FORMAT": "xml"})
+		"SLUICE_PROCESSOR_WORKERS":    "many",
+		"SLUICE_HELD_GRACE_BY_REASON": "awaiting_orders:1h", "SLUICE_RELAY_LEASE_TTL": "1ms", "SLUICE_MERCHANT_ADDRESS": "0.0.0.0:8081", "SLUICE_LOG_FORMAT": "xml"})
 	for _, want := range []string{
 		"ingress: ", "KAFKA_BROKERS is not set", "SLUICE_INGRESS_DEADLINE cannot be read as a duration", `endpoint "one": provider`, "NOT_SET", `endpoint "three": secrets[0]`,
-		"processor: ", "DATABASE_URL is not set", "SLUICE_PROCESSOR_WORKERS cannot be read as a whole number",
+		"processor: ", "DATABASE_URL is not set", "SLUICE_PROCESSOR_WORKERS cannot be read as a whole number", `SLUICE_HELD_GRACE_BY_REASON: "awaiting_orders"`,
 		"relay: ", "SLUICE_RELAY_LEASE_TTL",
 		"merchant: ", "SLUICE_MERCHANT_TOKEN",
 		"process: ", "SLUICE_LOG_FORMAT",
@@ -118,7 +119,8 @@ func TestConfigCheckPrintsEveryProblemAtOnceAndNoSecret(t *testing.T) {
 
 func TestConfigCheckPassesWhatIsRight(t *testing.T) {
 	file := endpoints(t, "endpoints:\n  - {name: one, provider: stripe, secrets: [env:ONE]}\n")
-	e := environment{"SLUICE_MODE": "test", "SLUICE_ENDPOINTS": file, "ONE": "whsec_of_this_very_test_only", "KAFKA_BROKERS": "a:9092", "DATABASE_URL": "postgres://x"}
+	e := environment{"SLUICE_MODE": "test", "SLUICE_ENDPOINTS": file, "ONE": "whsec_of_this_very_test_only", "KAFKA_BROKERS": "a:9092", "DATABASE_URL": "postgres://x",
+		"SLUICE_HELD_GRACE_BY_REASON": "awaiting_order:1h,over_refund:0s"}
 	if got := check(t, e); got != "" {
 		t.Error(got)
 	}

@@ -54,6 +54,9 @@ func printReviewCase(p *terminal.Printer, c postgres.ReviewCase) {
 	if c.OnAccept != nil {
 		p.Title("If it were accepted")
 		printPreview(p, c)
+		if o := c.LostTo; o != nil {
+			p.Line("  %s", p.Yellow(fmt.Sprintf("%s of %s came first by seconds only, by the clocks of two senders", o.ID, o.Source)))
+		}
 	}
 	if c.SettledAt != nil {
 		return

@@ -22,7 +22,7 @@ var merchantRole = role{
 	name: "merchant",
 	check: func(e environment) error {
 		s, err := read[merchantSettings](e)
-		return errors.Join(err, s.Merchant.Check())
+		return errors.Join(err, s.Database.Check(), s.Merchant.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[merchantSettings](p.env)

@@ -24,7 +24,7 @@ var relayRole = role{
 	name: "relay",
 	check: func(e environment) error {
 		s, err := read[relaySettings](e)
-		return errors.Join(err, s.Relay.Check())
+		return errors.Join(err, s.Database.Check(), s.Relay.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[relaySettings](p.env)
