@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,13 @@ func (a *Answer) Print(out *terminal.Printer, zone *time.Location) {
 			p.Line("")
 		}
 		p.order(a.Order)
+		shown := map[int64]bool{}
+		if a.Event != nil {
+			for _, r := range a.Event.Reviews {
+				shown[r.ID] = true
+			}
+		}
+		p.reviews(slices.DeleteFunc(slices.Clone(a.Order.Reviews), func(r Review) bool { return shown[r.ID] }))
 	}
 	if a.Event != nil && a.Event.Body != nil {
 		p.Title("Body")
@@ -135,8 +143,12 @@ func (p printer) dedupe(d Dedupe) string {
 	if d.SeenAt != nil {
 		text += " " + p.time(d.SeenAt)
 	}
-	if n := len(d.Deliveries); n > 0 {
-		text += fmt.Sprintf(", %d deliveries", n)
+	switch n := len(d.Deliveries); n {
+	case 0:
+	case 1:
+		text += ", delivered once"
+	default:
+		text += fmt.Sprintf(", delivered %d times", n)
 	}
 	return text
 }
@@ -258,7 +270,6 @@ func (p printer) order(o *Order) {
 	p.held(o)
 	p.path(o)
 	p.messages(o)
-	p.reviews(o.Reviews)
 }
 
 func (p printer) entry(e Entry) []string {
