@@ -96,11 +96,11 @@ func (f *folding) acceptance(i int32) *Entry {
 
 // judge is propose with the word of whoever accepted the entry.
 func (f *folding) judge(i int32, p *proposal) (j Judgement, counts bool) {
-	j, counts = f.propose(i, p, false)
 	d := f.acceptance(i)
 	if d == nil {
-		return j, counts
+		return f.propose(i, p, false)
 	}
+	j, counts = f.propose(i, p, false)
 	forced := j.Verdict == Held && (f.last || !mendable[j.Reason])
 	if forced {
 		j, counts = f.propose(i, p, true)

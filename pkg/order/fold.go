@@ -36,7 +36,8 @@ func (o *Outcome) Fold(reg *Registration, set []Entry) {
 		f.unregistered()
 		return
 	}
-	o.step(State{Status: Pending, Amount: reg.Amount, Currency: reg.Currency}, reg.Hash, reg.Time)
+	o.State = State{Status: Pending, Amount: reg.Amount, Currency: reg.Currency}
+	o.Steps = append(o.Steps, Step{To: o.State, Cause: reg.Hash, Time: reg.Time})
 
 	var s scratch // stays on the stack: nothing stores a pointer through f
 	f.payments = s.payments[:]
@@ -85,11 +86,6 @@ func (f *folding) unregistered() {
 		}
 	}
 	f.settle()
-}
-
-func (o *Outcome) step(to State, cause [16]byte, at int64) {
-	o.Steps = append(o.Steps, Step{From: o.State, To: to, Cause: cause, Time: at})
-	o.State = to
 }
 
 // folding is one fold under way.

@@ -63,7 +63,8 @@ func (f *folding) propose(i int32, p *proposal, force bool) (j Judgement, counts
 	if d := f.acceptance(i); d != nil && d.Currency != "" {
 		amount, currency, stated = d.Amount, d.Currency, true
 	}
-	*next, p.at, p.undone, p.override, p.amount, p.stated = *s, -1, false, false, amount, stated
+	*next = *s
+	p.at, p.undone, p.override, p.amount, p.stated = -1, false, false, amount, stated
 	switch e.Kind {
 	case KindNone, KindPending, KindAccept, KindDismiss:
 		return noChange, false
@@ -289,7 +290,7 @@ func (f *folding) take(i int32, p *proposal) {
 		}
 	}
 	if p.state != f.State {
-		f.step(p.state, e.Hash, e.Time)
-		f.Steps[len(f.Steps)-1].Override = p.override
+		f.Steps = append(f.Steps, Step{From: f.State, To: p.state, Cause: e.Hash, Time: e.Time, Override: p.override})
+		f.State = p.state
 	}
 }
