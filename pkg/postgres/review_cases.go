@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,6 +64,9 @@ func summary(now time.Time, orderID string, r dbgen.ReviewItem) ReviewSummary {
 // decide to the order as it is now. Claiming it again begins the lease anew; of
 // several people one gets it, the others ErrClaimed.
 func (s *Store) ClaimReviewItem(ctx context.Context, now time.Time, id int64, who string) error {
+	if strings.TrimSpace(who) == "" {
+		return fmt.Errorf("claim review item %d: %w: it does not say who claims it", id, ErrDecision)
+	}
 	q := dbgen.New(s.pool)
 	n, err := q.ClaimReviewItem(ctx, dbgen.ClaimReviewItemParams{ID: id, Who: who, Now: timestamp(now), Expired: timestamp(now.Add(-ClaimLease))})
 	if err == nil && n == 0 {

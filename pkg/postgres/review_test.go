@@ -253,6 +253,19 @@ func TestAPaymentNobodyKnowsIsLinkedToAnOrder(t *testing.T) {
 	}
 }
 
+func TestAnItemFollowsItsEventWhenItsOrderBecomesKnown(t *testing.T) {
+	d := newDesk(t)
+	d.apply(registered("o", 1000), fact("e", "", "p", order.KindPaid, 900, 1))
+	item := d.one()
+	d.apply(fact("f", "o", "p", order.KindFailed, 0, 0)) // it names both
+	c, err := d.ReviewCase(t.Context(), later, item.ID)
+	if err != nil || c.Order != "o" || c.Event == nil || c.Event.Reason != order.AmountMismatch {
+		t.Errorf("the case is %+v, %v", c, err)
+	}
+	d.decide(item.ID, postgres.Decision{Action: postgres.Accept})
+	d.wants("o", order.Paid, "pending failed paid")
+}
+
 func TestAnEventThatWasLinkedMayBeHeldInItsNewOrder(t *testing.T) {
 	d := newDesk(t)
 	d.apply(registered("a", 1), registered("b", 2), fact("e", "a", "p", order.KindPaid, 1000, 1))
@@ -349,6 +362,9 @@ func TestADecisionIsRefusedWithTheReasonAndDoesNothing(t *testing.T) {
 	}
 	if _, err := d.Decide(t.Context(), later.Add(postgres.ClaimLease), good); !errors.Is(err, postgres.ErrNotClaimed) {
 		t.Errorf("after its lease a claim still counts: %v", err)
+	}
+	if err := d.ClaimReviewItem(t.Context(), later, ids["o"], " "); !errors.Is(err, postgres.ErrDecision) {
+		t.Errorf("nobody claimed it: %v", err)
 	}
 	if err := d.ClaimReviewItem(t.Context(), later, ids["o"], "bo"); !errors.Is(err, postgres.ErrClaimed) {
 		t.Errorf("two people claimed it: %v", err)
