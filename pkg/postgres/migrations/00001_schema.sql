@@ -43,7 +43,7 @@ CREATE TABLE orders (
   refunded        bigint   NOT NULL DEFAULT 0,
   dispute         smallint NOT NULL DEFAULT 0 CHECK (dispute BETWEEN 0 AND 3),
   version         bigint   NOT NULL DEFAULT 0, -- of the last transition
-  n_events        int      NOT NULL DEFAULT 0, -- provider events in the set
+  n_events        int      NOT NULL DEFAULT 0, -- provider events and decisions in the set
   n_held          int      NOT NULL DEFAULT 0,
   updated_at      timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -70,7 +70,7 @@ CREATE TABLE order_events (
   reading_hash  bigint   NOT NULL, -- first 8 bytes of SHA-256 of the reading
   amount        bigint   NOT NULL DEFAULT 0,
   record_offset bigint   NOT NULL,
-  partition     int      NOT NULL, -- where its record lies; -1: it came by the merchant API
+  partition     int      NOT NULL, -- where its record lies; -1: in no topic (registrations, decisions)
   source_no     smallint NOT NULL,
   endpoint_no   smallint NOT NULL,
   kind          smallint NOT NULL, -- order.Kind
