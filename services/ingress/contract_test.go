@@ -190,7 +190,7 @@ func TestNoAddressRedirects(t *testing.T) {
 		h["X-Forwarded-Proto"] = "http"
 		want(t, path, r.post(path, h, body), status)
 	}
-	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH", "HEAD"} {
+	for _, method := range []string{"GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "NONSENSE"} {
 		req, _ := http.NewRequest(method, r.url+"/webhooks/shop", nil)
 		res, err := r.client.Do(req)
 		if err != nil {
@@ -198,6 +198,9 @@ func TestNoAddressRedirects(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		want(t, method, res.StatusCode, 405)
+		if allow := res.Header.Get("Allow"); allow != "POST" {
+			t.Errorf("%s: allowed is %q", method, allow)
+		}
 	}
 	families, err := r.reg.Gather()
 	if err != nil {

@@ -35,8 +35,10 @@ func (in *Ingress) handler() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = in.unrouted
 	e.Use(in.recover)
-	e.POST("/webhooks/:endpoint", in.webhook)
-	e.POST("/webhooks/:endpoint/", in.webhook)
+	for _, path := range []string{"/webhooks/:endpoint", "/webhooks/:endpoint/"} {
+		e.POST(path, in.webhook)
+		e.OPTIONS(path, echo.MethodNotAllowedHandler) // not echo's own 204
+	}
 	return e
 }
 
@@ -75,6 +77,7 @@ func (in *Ingress) unrouted(err error, c echo.Context) {
 		a = answer{status: he.Code, outcome: refused, reason: "not_found", hangUp: true}
 		if he.Code == http.StatusMethodNotAllowed {
 			a.reason = "method"
+			c.Response().Header().Set(echo.HeaderAllow, http.MethodPost)
 		}
 	}
 	in.metrics.count(unknownEndpoint, a, 0)

@@ -269,8 +269,18 @@ func TestOrderIDsAreAnyTextWithoutControlCharacters(t *testing.T) {
 			t.Errorf("%s is read as %q", escaped, v.OrderID)
 		}
 	}
-	for _, escaped := range []string{"%00", "a%0Ab", "%FF", strings.Repeat("x", 256), "a%C2%85"} {
+	for _, escaped := range []string{"%00", "a%0Ab", "%FF", strings.Repeat("x", 256), "a%C2%85", "%20", "%20%E2%80%83"} {
 		a.put(escaped, usd1250, http.StatusBadRequest)
+	}
+}
+
+func TestOtherMethodsAreNotAllowed(t *testing.T) {
+	a := newAPI(t, Config{})
+	for _, method := range []string{"POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "NONSENSE"} {
+		w := a.do(method, "o-1", "")
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, PUT" {
+			t.Errorf("%s: %d, allowed is %q", method, w.Code, w.Header().Get("Allow"))
+		}
 	}
 }
 

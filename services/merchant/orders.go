@@ -37,6 +37,7 @@ func (m *Merchant) handler() http.Handler {
 	e.HTTPErrorHandler = m.unrouted
 	e.PUT(path+":order_id", m.measured("put", m.put))
 	e.GET(path+":order_id", m.measured("get", m.get))
+	e.OPTIONS(path+":order_id", echo.MethodNotAllowedHandler) // not echo's own 204
 	return e
 }
 
@@ -154,6 +155,9 @@ func (m *Merchant) unrouted(err error, c echo.Context) {
 	var he *echo.HTTPError
 	if errors.As(err, &he) {
 		status = he.Code
+		if status == http.StatusMethodNotAllowed {
+			c.Response().Header().Set(echo.HeaderAllow, "GET, PUT")
+		}
 	} else {
 		m.log.Error("request failed", "error", err)
 	}

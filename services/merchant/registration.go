@@ -24,8 +24,8 @@ const maxText = 255
 func parseRegistration(id string, body []byte) (postgres.Registration, []string) {
 	r := postgres.Registration{OrderID: id}
 	problems := checkText("order id", id)
-	if id == "" {
-		problems = append(problems, "the order id is empty")
+	if strings.TrimSpace(id) == "" { // as in webhooks: a blank reference names no order
+		problems = append(problems, "the order id is empty or blank")
 	}
 	members, err := parseObject(body)
 	if err != nil {
