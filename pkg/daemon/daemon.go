@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,6 +58,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger, reg *prometheus.Regi
 	}
 	if cfg.Admin != "" {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Admin)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("listen on SLUICE_ADMIN_ADDRESS: %w; give each process its own SLUICE_ADMIN_ADDRESS, or run several roles in one with `sluice run`", err)
+		}
 		if err != nil {
 			return fmt.Errorf("listen on SLUICE_ADMIN_ADDRESS: %w", err)
 		}

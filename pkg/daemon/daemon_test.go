@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,6 +154,18 @@ func TestTheFirstSignalDrainsTheSecondLeaves(t *testing.T) {
 	ch <- syscall.SIGTERM
 	if code := <-left; code != 1 {
 		t.Fatalf("left with %d", code)
+	}
+}
+
+func TestATakenAdminAddressSaysWhatToDo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	err = Run(t.Context(), Config{Admin: l.Addr().String(), Grace: time.Second}, quiet, prometheus.NewRegistry(), role("relay", fake{}))
+	if err == nil || !strings.Contains(err.Error(), "its own SLUICE_ADMIN_ADDRESS") || !strings.Contains(err.Error(), "sluice run") {
+		t.Fatalf("got %v", err)
 	}
 }
 
