@@ -69,7 +69,7 @@ func (w *worker) parse(b kafka.Batch) []*record {
 			r.die(deadHeaders, err.Error())
 			continue
 		case e.Type == event.Unreadable:
-			r.die(deadBody, "its provider's rules cannot read the body")
+			r.die(deadBody, w.unreadable(r))
 			continue
 		case e.Trust == event.Hint:
 			r.die(deadUntrusted, "its decisive fields are not signed, and no look-up is configured")
@@ -83,6 +83,20 @@ func (w *worker) parse(b kafka.Batch) []*record {
 		}
 	}
 	return records
+}
+
+// unreadable says why the body of a record cannot be read, without any of it.
+func (w *worker) unreadable(r *record) string {
+	ep, ok := w.Endpoints.Get(r.event.Endpoint)
+	if !ok {
+		return "its provider's rules cannot read the body"
+	}
+	_, err := ep.Read(storedHeaders(r.event.Signature), r.Value)
+	if err != nil {
+		return err.Error()
+	}
+	// Its id or another name in it fits into no record header, or the rules changed.
+	return "the body can be read now; when it came in it could not, or a name in it was too long to keep"
 }
 
 // die makes the record a dead letter. Its detail is always text that can be
