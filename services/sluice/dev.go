@@ -251,7 +251,7 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 	return dir.WriteEnvironment(shared)
 }
 
-// address keeps to at's port if it is free.
+// address is at, with another port if that one is taken.
 func address(dir *dev.Dir, name, at string) (string, error) {
 	host, number, err := net.SplitHostPort(at)
 	if err != nil {
@@ -261,7 +261,7 @@ func address(dir *dev.Dir, name, at string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("address %q must end in a port number", at)
 	}
-	chosen, err := port.Keep(dir.Path(strings.ToLower(name)+".port"), wanted)
+	chosen, err := port.Choose(dir.Path(strings.ToLower(name)+".port"), wanted)
 	return net.JoinHostPort(host, strconv.Itoa(chosen)), err
 }
 

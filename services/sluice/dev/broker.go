@@ -33,7 +33,7 @@ const preferredBrokerPort = 9092
 
 // StartBroker runs `program broker` and returns when it answers.
 func StartBroker(ctx context.Context, d *Dir, program string) (*Broker, error) {
-	at, err := port.Keep(d.Path("broker.port"), preferredBrokerPort)
+	at, err := port.Choose(d.Path("broker.port"), preferredBrokerPort)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Database, error)
 		return nil, fmt.Errorf("choose the database's directory: %w", err)
 	}
 	data := filepath.Join(base, "data")
-	at, err := port.Keep(filepath.Join(cfg.Dir, "port"), 0)
+	at, err := port.Choose(filepath.Join(cfg.Dir, "port"), 0)
 	if err != nil {
 		return nil, err
 	}

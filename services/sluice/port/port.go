@@ -2,28 +2,34 @@
 package port
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
 	"strings"
 )
 
-// Keep is the port written in file, so that what people copied stays true from
-// run to run; if there is none, or somebody else has it now, another free one,
-// which file then holds. preferred, if positive, is tried before any other.
-func Keep(file string, preferred int) (int, error) {
+// Choose is the wanted port if nobody has it. Else, or if wanted is 0, it is the
+// one that file holds from an earlier run, so that what people copied stays true,
+// or another free one, which file then holds. While the wanted port is used there
+// is no file: nothing stays moved for longer than it must.
+func Choose(file string, wanted int) (int, error) {
+	if wanted > 0 && free(wanted) {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("forget a port that was moved: %w", err)
+		}
+		return wanted, nil
+	}
 	if text, err := os.ReadFile(file); err == nil {
-		if kept, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && free(kept) {
+		if kept, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && kept > 0 && free(kept) {
 			return kept, nil
 		}
 	}
-	chosen := preferred
-	if chosen == 0 || !free(chosen) {
-		var err error
-		if chosen, err = Free(); err != nil {
-			return 0, err
-		}
+	chosen, err := Free()
+	if err != nil {
+		return 0, err
 	}
 	if err := os.WriteFile(file, []byte(strconv.Itoa(chosen)+"\n"), 0o600); err != nil {
 		return 0, fmt.Errorf("keep a port: %w", err)
