@@ -349,9 +349,13 @@ func TestWithinOneSecondTheCauseGoesFirstAndTheSecondDecidesElse(t *testing.T) {
 		{"a failure of that second was before the payment", paid, Entry{Kind: KindFailed, Time: 5900, Payment: "pi"}, [2]string{"applied", "applied"}, Paid},
 		{"a failure of the next was after it", paid, Entry{Kind: KindFailed, Time: 6000, Payment: "pi"}, [2]string{"applied", "illegal_transition"}, Paid},
 		{"money goes before a cancellation of that second", paid, Entry{Kind: KindCancelled, Time: 5000}, [2]string{"applied", "illegal_transition"}, Paid},
-		{"a cancellation of the second before stands", paid, Entry{Kind: KindCancelled, Time: 4999}, [2]string{"illegal_transition", "applied"}, Cancelled},
 		{"an undated cancellation is the last", paid, Entry{Kind: KindCancelled}, [2]string{"applied", "illegal_transition"}, Paid},
-		{"a failure goes before a cancellation", Entry{Kind: KindFailed, Time: 5900}, Entry{Kind: KindCancelled, Time: 5000}, [2]string{"applied", "illegal_transition"}, Failed},
+		{"a cancellation of the order before it stands", paid, Entry{Kind: KindCancelled, Time: 4999}, [2]string{"illegal_transition", "applied"}, Cancelled},
+		{"a cancellation of another attempt before it does not", paid, Entry{Kind: KindCancelled, Time: 4999, Payment: "px"}, [2]string{"applied", "applied"}, Paid},
+		{"nor of the same payment", paid, Entry{Kind: KindCancelled, Time: 4999, Payment: "pi"}, [2]string{"applied", "applied"}, Paid},
+		{"a cancellation of another attempt after it says nothing", paid, Entry{Kind: KindCancelled, Time: 9000, Payment: "px"}, [2]string{"applied", "no_change"}, Paid},
+		{"one of the same payment is for a person", paid, Entry{Kind: KindCancelled, Time: 9000, Payment: "pi"}, [2]string{"applied", "illegal_transition"}, Paid},
+		{"a failed attempt that is called off is", Entry{Kind: KindFailed, Time: 5900, Payment: "pi"}, Entry{Kind: KindCancelled, Time: 5000, Payment: "pi"}, [2]string{"applied", "applied"}, Cancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := arrive(t, []Entry{c.a, c.b}, anyPath)
@@ -389,5 +393,26 @@ func TestOnePaymentIDOfTwoSourcesIsTwoPayments(t *testing.T) {
 	set[1].Source, set[2].Source = "other", "other"
 	if o := Fold(registered, set); o.reason(1) != "second_payment" || o.reason(2) != "awaiting_payment" {
 		t.Errorf("%v", o.Judgements)
+	}
+}
+
+// The design's table ended at cancelled. Then a checkout that expired, told late,
+// took a published paid back.
+func TestO28AnAttemptThatWasCalledOffNeverTakesAPaidOrderBack(t *testing.T) {
+	paid := Entry{Kind: KindPaid, Time: 60_000, Payment: "p2", Amount: 100}
+	for name, abandoned := range map[string]Entry{
+		"before the payment": {Kind: KindCancelled, Time: 1_000, Payment: "p1"},
+		"after the payment":  {Kind: KindCancelled, Time: 90_000, Payment: "p1"},
+		"undated":            {Kind: KindCancelled, Payment: "p1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if o := arrive(t, []Entry{paid, abandoned}, anyPath); o.State.Status != Paid {
+				t.Errorf("%v", o.State.Status)
+			}
+			failed := Entry{Kind: KindFailed, Time: 500, Payment: "p1"}
+			if o := arrive(t, []Entry{failed, abandoned, paid}, anyPath); o.State.Status != Paid {
+				t.Errorf("with a failure before: %v", o.State.Status)
+			}
+		})
 	}
 }

@@ -14,12 +14,13 @@ type Change struct {
 // from before to after: nothing if the state is the same; the steps after the
 // published state if after passes through it; else one correction. The first
 // change's From is before.State, each further one's is the To before it, and the
-// last one's To is after.State.
+// last one's To is after.State. Which payment paid is not published: states that
+// differ in nothing else are the same.
 func Changes(before, after Outcome) []Change {
 	// The steps after the last one that leads to the published state: none if the
 	// state is the same.
 	at := len(after.Steps)
-	for at > 0 && after.Steps[at-1].To != before.State {
+	for at > 0 && after.Steps[at-1].To.published() != before.State.published() {
 		at--
 	}
 	if at == 0 && before.State != (State{}) {
@@ -29,7 +30,16 @@ func Changes(before, after Outcome) []Change {
 	for _, s := range after.Steps[at:] {
 		changes = append(changes, Change{Step: s, Correction: s.Override})
 	}
+	if len(changes) > 0 {
+		changes[0].From = before.State
+	}
 	return changes
+}
+
+// published is the part of a state that a message shows.
+func (s State) published() State {
+	s.PaymentSource, s.Payment = "", ""
+	return s
 }
 
 // correction leads straight to the new state. Its cause is the last fact that

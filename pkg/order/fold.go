@@ -102,8 +102,11 @@ type folding struct {
 	refunds []int64 // for each object, what its refund gave back
 
 	openDisputes int
-	payments     []payment // its first paid ones count, in the order in which they came to
-	paid         int
+	// calledOff: the order itself was cancelled, not one attempt to pay it; a payment
+	// that comes afterwards is held for a person.
+	calledOff bool
+	payments  []payment // its first paid ones count, in the order in which they came to
+	paid      int
 
 	// rulings is, for each entry, 1 + the place of the decision that rules about it,
 	// 0 if none does; nil if nobody decided anything about this order.

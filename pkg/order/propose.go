@@ -86,6 +86,8 @@ func (f *folding) propose(i int32, p *proposal, force bool) (j Judgement, counts
 			return Judgement{Held, CurrencyMismatch}, false
 		case amount < 0 || amount != s.Amount && !force:
 			return Judgement{Held, AmountMismatch}, false
+		case f.calledOff && s.Status == Cancelled && !force:
+			return Judgement{Held, IllegalTransition}, false
 		}
 		next.Status = Paid
 		p.at, p.money = f.paid, money{}
@@ -126,6 +128,11 @@ func (f *folding) paymentOf(i int32) (at int, known bool) {
 	}
 	if f.paid == 0 {
 		return -1, false
+	}
+	// A cancellation that names no payment means the order; where the payment has no
+	// name, any cancellation may mean it.
+	if e.Kind == KindCancelled && (e.Payment == "" || f.payments[0].id == "") {
+		return 0, true
 	}
 	return 0, followsPayment.has(e.Kind) && f.known[f.object[i]]&followsPayment != 0
 }
@@ -280,6 +287,8 @@ func (f *folding) take(i int32, p *proposal) {
 	known := f.known[object]
 	f.known[object] |= 1 << e.Kind
 	switch e.Kind {
+	case KindCancelled:
+		f.calledOff = f.calledOff || e.Payment == ""
 	case KindRefund:
 		f.refunds[object] = p.amount
 	case KindDisputeOpened:

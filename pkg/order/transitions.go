@@ -20,6 +20,10 @@ var transitions = []Transition{
 	{Pending, KindFailed, Failed},
 	{Pending, KindCancelled, Cancelled},
 	{Failed, KindPaid, Paid},
+	{Failed, KindCancelled, Cancelled},
+	// What was called off was an attempt to pay: an abandoned checkout, an expired
+	// session. Not if the order itself was, see folding.calledOff.
+	{Cancelled, KindPaid, Paid},
 
 	{Paid, KindRefund, PartiallyRefunded},
 	{Paid, KindRefund, Refunded},
@@ -114,17 +118,16 @@ var refusals = []Refusal{
 
 	{taken, []Kind{KindPaid}, SamePayment, Judgement{NoChange, NoReason}},
 	{taken, []Kind{KindPaid}, OtherPayment, Judgement{Held, SecondPayment}},
-	{[]Status{Cancelled}, []Kind{KindPaid}, AnyPayment, Judgement{Held, IllegalTransition}},
 
 	// A failure belongs to an attempt, success to the order.
 	{[]Status{Failed}, []Kind{KindFailed}, AnyPayment, Judgement{NoChange, NoReason}},
 	{taken, []Kind{KindFailed}, OtherPayment, Judgement{NoChange, NoReason}},
 	{taken, []Kind{KindFailed}, SamePayment, Judgement{Held, IllegalTransition}},
-	{[]Status{Cancelled}, []Kind{KindFailed}, AnyPayment, Judgement{Held, IllegalTransition}},
+	{[]Status{Cancelled}, []Kind{KindFailed}, AnyPayment, Judgement{NoChange, NoReason}},
 
-	{[]Status{Cancelled}, []Kind{KindCancelled}, AnyPayment, Judgement{NoChange, NoReason}},
-	{[]Status{Failed}, []Kind{KindCancelled}, AnyPayment, Judgement{Held, IllegalTransition}},
-	{taken, []Kind{KindCancelled}, AnyPayment, Judgement{Held, IllegalTransition}},
+	// So does a cancellation, unless it names no payment and means the order.
+	{taken, []Kind{KindCancelled}, OtherPayment, Judgement{NoChange, NoReason}},
+	{taken, []Kind{KindCancelled}, SamePayment, Judgement{Held, IllegalTransition}},
 }
 
 // Transitions is a copy of the table, in its own order.
