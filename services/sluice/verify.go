@@ -41,7 +41,7 @@ entries of providers that are not built in.
 Examples:
   sluice verify --vectors vectors/stripe.json
   sluice verify --fixtures fixtures/stripe.json
-  sluice verify vectors/*.json fixtures/*.json`
+  sluice verify --vectors vectors/*.json --fixtures fixtures/*.json`
 }
 
 // Run prints a line for each failure and the counts in the last line. It fails if
