@@ -320,9 +320,9 @@ func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
 		{"log", dir.Path("sluice.log")},
 	})
 	p.Title("Try, in another terminal")
-	program := os.Args[0]
+	program := dev.ShellWord(os.Args[0])
 	for _, line := range []string{
-		"source " + dir.Path("env"),
+		dir.Source(),
 		`curl -X PUT $SLUICE_MERCHANT_URL/v1/orders/A-1 -H 'content-type: application/json' -d '{"amount":4990,"currency":"EUR"}'`,
 		program + " send stripe --order A-1 --amount 4990 --duplicates 4",
 		"curl $SLUICE_MERCHANT_URL/v1/orders/A-1",

@@ -63,6 +63,16 @@ func TestAnUnknownCommandOrFlagSaysWhereToLook(t *testing.T) {
 	}
 }
 
+func TestSendRefusesWhatNoProviderSends(t *testing.T) {
+	for flag, want := range map[string]string{"--amount=-1": "--amount", "--total=-1": "--total", "--currency=XXX": "ISO 4217", "--currency=euro": "ISO 4217",
+		"--count=0": "--count", "--duplicates=-1": "--duplicates", "--rate=-1": "--rate"} {
+		// Nobody listens there, and there is no endpoints file: neither is reached for.
+		if _, err := sluice(t, "send", flag, "--url", "http://127.0.0.1:1", "--endpoints", "none"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
+
 func check(t *testing.T, e environment, roles ...string) string {
 	t.Helper()
 	sections, err := configCheckCmd{Roles: roles}.check(context.Background(), e)

@@ -65,6 +65,21 @@ Examples:
   sluice send stripe --file event.json               a recorded body, signed anew`
 }
 
+// Validate says everything that is wrong with what was asked for; kong calls it.
+func (s *sendCmd) Validate() error {
+	var problems []error
+	if s.Count < 1 || s.Duplicates < 0 || s.Burst < 1 || s.Rate < 0 {
+		problems = append(problems, errors.New("--count and --burst must be at least 1, --duplicates and --rate at least 0"))
+	}
+	if s.Amount < 0 || s.Total < 0 {
+		problems = append(problems, errors.New("--amount and --total must not be negative: minor units, as in 4990 for 49.90"))
+	}
+	if _, ok := order.Exponent(strings.ToUpper(s.Currency)); !ok {
+		problems = append(problems, fmt.Errorf("--currency %q is not a code of ISO 4217, as EUR is", s.Currency))
+	}
+	return errors.Join(problems...)
+}
+
 func (s sendCmd) Run(ctx context.Context, c *console) error {
 	target, to, live, err := s.target()
 	if err != nil {
@@ -159,9 +174,6 @@ func (s *sendCmd) webhooks(to endpoint.Endpoint, live bool) ([]send.Webhook, err
 			all[i].Forge = s.Forge
 		}
 		return all, nil
-	}
-	if s.Count < 1 || s.Duplicates < 0 || s.Burst < 1 {
-		return nil, errors.New("--count and --burst must be at least 1, --duplicates at least 0")
 	}
 	if s.Order == "" {
 		s.Order = newID("order-")

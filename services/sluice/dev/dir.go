@@ -16,6 +16,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -127,12 +128,28 @@ func (d *Dir) Endpoints() (string, error) {
 // environmentFile can be read by a shell.
 const environmentFile = "env"
 
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// ShellWord is text as a person can paste it into a shell.
+func ShellWord(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return quoted(text)
+}
+
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// Source is the shell command that takes over what WriteEnvironment left.
+func (d *Dir) Source() string { return "source " + ShellWord(d.Path(environmentFile)) }
+
 // WriteEnvironment leaves settings for other commands and for shells.
 func (d *Dir) WriteEnvironment(e map[string]string) error {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Of the sluice dev of this directory. In a shell:  source "+d.Path(environmentFile))
+	fmt.Fprintln(&b, "# Of the sluice dev of this directory. In a shell:  "+d.Source())
 	for _, name := range slices.Sorted(maps.Keys(e)) {
-		fmt.Fprintf(&b, "export %s='%s'\n", name, strings.ReplaceAll(e[name], "'", `'\''`))
+		fmt.Fprintf(&b, "export %s=%s\n", name, quoted(e[name]))
 	}
 	return os.WriteFile(d.Path(environmentFile), b.Bytes(), 0o600)
 }

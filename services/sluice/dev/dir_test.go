@@ -104,6 +104,22 @@ func TestNobodyElseCanReadWhatIsSecret(t *testing.T) {
 	}
 }
 
+func TestTheCommandForShellsWorksWhateverThePath(t *testing.T) {
+	for _, name := range []string{"plain", "with space", "it's", "$HOME"} {
+		d := open(t, filepath.Join(t.TempDir(), name))
+		if err := d.WriteEnvironment(map[string]string{"SLUICE_MODE": "test"}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("bash", "-c", d.Source()+" && echo $SLUICE_MODE").CombinedOutput()
+		if err != nil || string(out) != "test\n" {
+			t.Errorf("%s: %v %s", d.Source(), err, out)
+		}
+	}
+	if got := ShellWord("/a/b-1/.sluice/env"); got != "/a/b-1/.sluice/env" {
+		t.Errorf("a plain path is quoted: %s", got)
+	}
+}
+
 func TestSettingsLeftForOthersAreReadBackByProgramsAndShells(t *testing.T) {
 	d := open(t, t.TempDir())
 	want := map[string]string{"DATABASE_URL": "postgres://u:p@127.0.0.1:1/d?sslmode=disable", "ODD": `it's $HOME "x" \ y`, "EMPTY": ""}
