@@ -26,7 +26,7 @@ const price = 5000 // of every order, US cents
 // body is one event of an order's life.
 func body(d delivery, created time.Time) []byte {
 	id, order, payment := d.eventID(), orderID(int(d.order)), fmt.Sprintf("pi_%08d", d.order)
-	at := created.Add(time.Duration(d.step) * time.Minute)
+	at := created.Add(d.after())
 	switch d.step {
 	case failed:
 		return padded(harness.Intent(id, "payment_failed", order, payment, price, at))
@@ -45,6 +45,16 @@ func orderID(o int) string { return fmt.Sprintf("order-%08d", o) }
 type delivery struct{ order, step int32 }
 
 func (d delivery) eventID() string { return fmt.Sprintf("evt_%08d_%d", d.order, d.step) }
+
+// after is when the event happens, from the first one on: 1,000 events a second,
+// about as far apart as day lets them arrive. A provider's times run with its
+// events, and the dedupe table's keys begin with them.
+func (d delivery) after() time.Duration {
+	return time.Duration(int(d.order)*lifetime+int(d.step)*spread/2) * time.Millisecond
+}
+
+// spread is how many places lie between two events of an order at most.
+const spread = 4_000
 
 // padded brings a body to bodySize with a field that nobody reads.
 func padded(b []byte) []byte {
@@ -84,7 +94,7 @@ func stepByStep(orders int) (ds []delivery) {
 // apart, and of all arrivals, that many in ten are repeats, up to 20,000 places
 // after the first.
 func day(orders, repeatsInTen int) []delivery {
-	const spread, delay = 4_000, 20_000
+	const delay = 20_000
 	random := rand.New(rand.NewPCG(1, 2))
 	n := orders * lifetime
 	places := make([][]delivery, n+lifetime*spread+delay)
