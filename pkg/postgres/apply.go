@@ -42,7 +42,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	if err != nil {
 		return applied, err
 	}
-	applied.OrderNos = r.orderNos
+	applied.OrderNos, applied.Crossed = r.orderNos, r.crossed
 	touched := make(map[int64]bool, len(facts)) // true: a registration comes, which may be there already
 	for i, no := range r.orderNos {
 		touched[no] = touched[no] || facts[i].Kind == order.KindRegistered

@@ -55,6 +55,10 @@ type Applied struct {
 	// the event in the set, which stands; and of those that Replace an event which
 	// is not in the set they lead to.
 	OtherReadings []int
+	// Crossed are the places of facts that name an order together with a payment
+	// that leads to another order. They count in the order they name; what names
+	// only the payment goes on leading to the other.
+	Crossed []int
 	// Changes is the number of transitions written; if there are any, wake the
 	// relays after the commit.
 	Changes int

@@ -19,6 +19,7 @@ const (
 	ReviewBodyChanged ReviewKind = "body_changed"    // one event id, two readings
 	ReviewOffsetGap   ReviewKind = "offset_gap"      // records were gone before they were read
 	ReviewFutureTime  ReviewKind = "future_time"     // an event is dated after its receipt
+	ReviewCrossed     ReviewKind = "payment_crossed" // one payment, named with two orders
 	ReviewRefused     ReviewKind = "message_refused" // Kafka will never take a message
 )
 

@@ -30,6 +30,8 @@ type link struct {
 type routes struct {
 	orderNos []int64         // for each fact
 	moved    map[int64]int64 // stubs whose events belong to a named order now
+	// crossed are the facts that name an order with a payment that leads to another.
+	crossed []int
 }
 
 // route finds or makes the order of each fact: by its order reference, else by
@@ -63,6 +65,9 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16) (rou
 			r.orderNos[i] = f.OrderNo
 		case f.OrderID != "":
 			r.orderNos[i] = orders[f.OrderID]
+			if f.Payment != "" && links[payment{nos[f.Source], f.Payment}].orderNo != r.orderNos[i] {
+				r.crossed = append(r.crossed, i)
+			}
 		default:
 			r.orderNos[i] = links[payment{nos[f.Source], f.Payment}].orderNo
 		}

@@ -212,7 +212,7 @@ func readReviews(ctx context.Context, tx pgx.Tx, orderNo int64, subjects []strin
 	rows, err := tx.Query(ctx, `
 		SELECT id, kind, subject, detail, created_at, settled_at, coalesce(settled_by, ''), coalesce(decision, '') FROM review_items
 		WHERE order_no = $1 OR kind = ANY($2::text[]) AND subject = ANY($3::text[]) ORDER BY id`,
-		orderNo, []string{string(ReviewHeld), string(ReviewBodyChanged), string(ReviewFutureTime), string(ReviewDeadLetter)}, subjects)
+		orderNo, []string{string(ReviewHeld), string(ReviewBodyChanged), string(ReviewFutureTime), string(ReviewCrossed), string(ReviewDeadLetter)}, subjects)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -260,6 +260,14 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 			}
 		}
 	}
+	for _, i := range applied.Crossed {
+		if stated[i].fresh {
+			what := "names an order with a payment that was named with another order before; it counts in this one, what names only the payment in the other"
+			if err := b.note(ctx, postgres.ReviewCrossed, stated[i], applied.OrderNos[i], what); err != nil {
+				return err
+			}
+		}
+	}
 	for _, i := range applied.OtherReadings {
 		what, orderNo := "came again and says something else; the first stands", applied.OrderNos[i]
 		if stated[i].fact.Replaces {

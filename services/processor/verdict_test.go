@@ -328,3 +328,20 @@ func TestAnEventOlderThanTheWindowIsAppliedIfItsOrderExistsAndHeldIfNot(t *testi
 		t.Errorf("books: %d applied, %d duplicates, %d held", a, d, h)
 	}
 }
+
+func TestAPaymentNamedWithTwoOrdersIsForAPerson(t *testing.T) {
+	w := newWorld(t, 2)
+	w.register(1000, "ord_1", "ord_2")
+	w.start(small(), w.deps())
+	w.send(stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000, at: now})
+	w.caughtUp()
+	second := stated{id: "evt_2", order: "ord_2", payment: "pi_1", kind: order.KindPaid, amount: 1000, at: now}
+	w.send(second, second)
+	w.caughtUp()
+	if w.status("ord_1") != order.Paid || w.status("ord_2") != order.Paid {
+		t.Errorf("the orders are %v and %v; each event counts in the order it names", w.status("ord_1"), w.status("ord_2"))
+	}
+	if n := w.number(`SELECT count(*) FROM review_items WHERE kind = 'payment_crossed' AND settled_at IS NULL`); n != 1 {
+		t.Errorf("%d review items, want 1", n)
+	}
+}

@@ -190,7 +190,7 @@ CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE publish
 -- (claimed_at), on the order as it was seen then (claimed_version).
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, message_refused
+  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused
   subject    text   NOT NULL, -- what it is about, unique within its kind
   order_no   bigint,
   event_hash uuid,
