@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,10 +21,35 @@ import (
 type Config struct {
 	// Admin is the address of /livez, /readyz, /metrics and /debug/pprof; keep it
 	// away from the public. Empty: none.
-	Admin string `env:"SLUICE_ADMIN_ADDRESS" envDefault:"127.0.0.1:9090"`
+	Admin string `env:"SLUICE_ADMIN_ADDRESS" envDefault:"127.0.0.1:9090" help:"health, metrics and profiles; keep it from the public; empty: none"`
 	// Grace is how long the roles may drain after a stop was asked for.
-	Grace time.Duration `env:"SLUICE_GRACE" envDefault:"25s"`
+	Grace time.Duration `env:"SLUICE_GRACE" envDefault:"25s" help:"how long the roles may drain at a stop"`
 	Log   LogConfig
+}
+
+// Check says everything that is wrong with the settings.
+func (c Config) Check() error {
+	var problems []error
+	if c.Admin != "" {
+		problems = append(problems, CheckAddress("SLUICE_ADMIN_ADDRESS", c.Admin))
+	}
+	if c.Grace < 0 {
+		problems = append(problems, errors.New("SLUICE_GRACE is negative"))
+	}
+	_, err := NewLog(c.Log, nil)
+	return errors.Join(append(problems, err)...)
+}
+
+// CheckAddress says whether the setting of that name is an address to listen on.
+func CheckAddress(name, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is %q; it must be host:port or :port", name, address)
+	}
+	return nil
 }
 
 // Worker is a started role.

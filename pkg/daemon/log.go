@@ -9,9 +9,9 @@ import (
 // LogConfig says how to log.
 type LogConfig struct {
 	// Format is "json" or "text".
-	Format string `env:"SLUICE_LOG_FORMAT" envDefault:"json"`
+	Format string `env:"SLUICE_LOG_FORMAT" envDefault:"json" help:"json or text"`
 	// Level is debug, info, warn or error.
-	Level slog.Level `env:"SLUICE_LOG_LEVEL" envDefault:"info"`
+	Level slog.Level `env:"SLUICE_LOG_LEVEL" envDefault:"info" help:"debug, info, warn or error"`
 }
 
 // NewLog logs to w as cfg says.

@@ -45,6 +45,10 @@ const declaredProvider = "declared"
 // maxTolerance bounds a tolerance; beyond it the signed time protects nothing.
 const maxTolerance = 24 * time.Hour
 
+// ErrNoMode: nobody said whether the deployment is live or test, and nothing else
+// is wrong.
+var ErrNoMode = errors.New("the deployment has no mode: set it to live or test")
+
 // Load reads the endpoints file for a deployment of the given mode, and resolves
 // the secrets. It reports every problem at once, each with its line, the endpoint,
 // the field and what to do; never a secret's value. With any problem there is no
@@ -75,8 +79,8 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	}
 	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
 		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
-	if deployment != event.Live && deployment != event.Test {
-		l.problem("", "the deployment's mode is %q: set it to live or test", deployment)
+	if deployment != "" && !known(deployment) {
+		l.problem("", "the deployment's mode (SLUICE_MODE) is %q: set it to live or test", deployment)
 	}
 	if len(file.Endpoints) == 0 {
 		l.problem("", "no endpoints: declare at least one under `endpoints:`; see endpoints.example.yaml")
@@ -88,6 +92,9 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	}
 	if len(l.problems) > 0 {
 		return Set{}, fmt.Errorf("endpoints file %s:\n%w", path, errors.Join(l.problems...))
+	}
+	if deployment == "" {
+		return Set{}, ErrNoMode
 	}
 	return l.set, nil
 }
@@ -113,6 +120,8 @@ func lines(text []byte) func(i int) int {
 		return n.GetToken().Position.Line
 	}
 }
+
+func known(m event.Mode) bool { return m == event.Live || m == event.Test }
 
 type loader struct {
 	deployment event.Mode
@@ -156,9 +165,9 @@ func (l *loader) add(e entry) {
 	case out.Source != e.Name && !sourceForm.MatchString(out.Source):
 		l.problem("source", "use 1 to 200 of letters, digits and ._~:/@-")
 	}
-	if out.Mode != event.Live && out.Mode != event.Test {
+	if e.Mode != "" && !known(e.Mode) {
 		l.problem("mode", "is neither live nor test")
-	} else if out.Mode != l.deployment {
+	} else if known(l.deployment) && out.Mode != l.deployment {
 		l.problem("mode", "is %s, the deployment is %s: endpoints of the other mode belong to another deployment", out.Mode, l.deployment)
 	}
 	if out.Provider = l.provider(e); out.Provider != nil {

@@ -10,7 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,17 +25,69 @@ import (
 
 // Config says where the brokers are and how to sign in.
 type Config struct {
-	Brokers []string `env:"KAFKA_BROKERS,required"`
+	Brokers []string `env:"KAFKA_BROKERS,required,notEmpty" help:"where to find the cluster: host:port, several by commas"`
 	// TopicPrefix is put before every topic and group name, so that several
 	// deployments can share a cluster.
-	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX"`
-	TLS         bool   `env:"KAFKA_TLS"`
+	TopicPrefix string `env:"KAFKA_TOPIC_PREFIX" help:"put before every topic and group name"`
+	TLS         bool   `env:"KAFKA_TLS" help:"true: speak TLS to the brokers"`
 	// CAFile is a PEM file of trusted roots; the system's if empty.
-	CAFile string `env:"KAFKA_CA_FILE"`
+	CAFile string `env:"KAFKA_CA_FILE" help:"PEM file of trusted roots; the system's if none"`
 	// SASL is "", PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-	SASL     string `env:"KAFKA_SASL"`
-	User     string `env:"KAFKA_USER"`
-	Password string `env:"KAFKA_PASSWORD" json:"-"`
+	SASL     string `env:"KAFKA_SASL" help:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"`
+	User     string `env:"KAFKA_USER" help:"who signs in"`
+	Password string `env:"KAFKA_PASSWORD" json:"-" help:"the user's password"`
+}
+
+var (
+	mechanisms = []string{"", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+	prefixForm = regexp.MustCompile(`^[a-zA-Z0-9._-]*$`)
+)
+
+// maxPrefix leaves room for the topics' own names in the 249 characters of Kafka.
+const maxPrefix = 200
+
+// Check says everything that is wrong with the settings, never the password.
+func (c Config) Check() error {
+	var problems []error
+	for _, broker := range c.Brokers {
+		host, port, err := net.SplitHostPort(broker)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil || host == "" {
+			problems = append(problems, fmt.Errorf("KAFKA_BROKERS: %q is not host:port", broker))
+		}
+	}
+	if !prefixForm.MatchString(c.TopicPrefix) || len(c.TopicPrefix) > maxPrefix {
+		problems = append(problems, fmt.Errorf("KAFKA_TOPIC_PREFIX is %q; Kafka takes letters, digits, ., _ and - only, here at most %d", c.TopicPrefix, maxPrefix))
+	}
+	switch {
+	case !slices.Contains(mechanisms, c.SASL):
+		problems = append(problems, errors.New("KAFKA_SASL must be empty, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"))
+	case c.SASL != "" && c.User == "":
+		problems = append(problems, fmt.Errorf("KAFKA_USER is empty; KAFKA_SASL=%s signs in with it", c.SASL))
+	}
+	if c.TLS {
+		_, err := c.roots()
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// roots are the certificates that brokers are held to; nil: the system's.
+func (c Config) roots() (*x509.CertPool, error) {
+	if c.CAFile == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read KAFKA_CA_FILE: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read KAFKA_CA_FILE: %s holds no PEM certificate", c.CAFile)
+	}
+	return pool, nil
 }
 
 // Topic is the full name of one of Sluice's topics.
@@ -39,6 +95,9 @@ func (c Config) Topic(name string) string { return c.TopicPrefix + name }
 
 // options are what every client of one Config shares.
 func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID("sluice-" + client),
@@ -51,29 +110,19 @@ func (c Config) options(client string, log *slog.Logger) ([]kgo.Opt, error) {
 		kgo.WithLogger(clientLog{kslog.New(log)}),
 	}
 	if c.TLS {
-		conf := &tls.Config{MinVersion: tls.VersionTLS12}
-		if c.CAFile != "" {
-			pem, err := os.ReadFile(c.CAFile)
-			if err != nil {
-				return nil, fmt.Errorf("read KAFKA_CA_FILE: %w", err)
-			}
-			conf.RootCAs = x509.NewCertPool()
-			if !conf.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("read KAFKA_CA_FILE: %s holds no PEM certificate", c.CAFile)
-			}
+		roots, err := c.roots()
+		if err != nil {
+			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(conf))
+		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}))
 	}
 	switch c.SASL {
-	case "":
 	case "PLAIN":
 		opts = append(opts, kgo.SASL(plain.Auth{User: c.User, Pass: c.Password}.AsMechanism()))
 	case "SCRAM-SHA-256":
 		opts = append(opts, kgo.SASL(scram.Auth{User: c.User, Pass: c.Password}.AsSha256Mechanism()))
 	case "SCRAM-SHA-512":
 		opts = append(opts, kgo.SASL(scram.Auth{User: c.User, Pass: c.Password}.AsSha512Mechanism()))
-	default:
-		return nil, errors.New("KAFKA_SASL must be empty, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	}
 	return opts, nil
 }

@@ -19,7 +19,7 @@ import (
 type EnsureOptions struct {
 	// Replication is the replication factor; with 3 or more, writes need two
 	// in-sync replicas (min.insync.replicas=2).
-	Replication int16 `env:"SLUICE_TOPIC_REPLICATION" envDefault:"1"`
+	Replication int16 `env:"SLUICE_TOPIC_REPLICATION" envDefault:"1" help:"copies of each record; with 3 or more, two must be in sync"`
 	// Dev is for the development broker, which loses data in compaction and in
 	// time retention (measured 2026-11: kills during compaction lost acknowledged
 	// keys; a partition emptied by retention began again at offset 0). Topics are

@@ -24,16 +24,16 @@ var migrations embed.FS
 
 // Config says where the database is.
 type Config struct {
-	URL string `env:"DATABASE_URL,required" json:"-"`
+	URL string `env:"DATABASE_URL,required,notEmpty" json:"-" help:"postgres:// URL or keyword string"`
 	// HeldGrace is how long a held event may wait for what it lacks before a
 	// person is asked (the default if 0).
-	HeldGrace time.Duration `env:"SLUICE_HELD_GRACE" envDefault:"15m"`
+	HeldGrace time.Duration `env:"SLUICE_HELD_GRACE" envDefault:"15m" help:"how long a held event may wait before a person is asked"`
 	// HeldGraces are other graces by reason, such as "awaiting_order:1h"; a
 	// reason that is not in it has HeldGrace, or none where only a person can help.
-	HeldGraces map[string]time.Duration `env:"SLUICE_HELD_GRACE_BY_REASON"`
+	HeldGraces map[string]time.Duration `env:"SLUICE_HELD_GRACE_BY_REASON" help:"other graces by reason: awaiting_order:1h,over_refund:0s"`
 	// WindowDays is for how many days of provider time processed_events recognises
 	// a repeat (the default if 0); see Store.EnsurePartitions.
-	WindowDays int `env:"SLUICE_WINDOW" envDefault:"90"`
+	WindowDays int `env:"SLUICE_WINDOW" envDefault:"90" help:"for how many days a repeat of an event is recognised"`
 }
 
 // Store is the database of one deployment. Safe for concurrent use.
@@ -48,7 +48,22 @@ type Store struct {
 func (c Config) Check() error {
 	_, graces := c.graces()
 	_, window := c.windowOf()
-	return errors.Join(graces, window)
+	var address error
+	if c.URL != "" {
+		_, address = c.parse()
+	}
+	return errors.Join(address, graces, window)
+}
+
+// parse reads the URL. What is wrong with it is not told: the library's words may
+// hold the password.
+func (c Config) parse() (*pgxpool.Config, error) {
+	pc, err := pgxpool.ParseConfig(c.URL)
+	scheme, _, isURL := strings.Cut(c.URL, "://")
+	if err != nil || isURL && scheme != "postgres" && scheme != "postgresql" && !strings.Contains(scheme, "=") {
+		return nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
+	}
+	return pc, nil
 }
 
 // Tx is one transaction; every write goes through one.
@@ -67,9 +82,9 @@ type Tx struct {
 // Open connects with at most conns connections and checks that the server
 // answers. The URL's password never appears in an error.
 func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
-	pc, err := pgxpool.ParseConfig(cfg.URL)
+	pc, err := cfg.parse()
 	if err != nil {
-		return nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
+		return nil, err
 	}
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -184,11 +199,11 @@ func CheckSchema(ctx context.Context, cfg Config) error {
 }
 
 func provider(cfg Config) (*goose.Provider, func(), error) {
-	cc, err := pgx.ParseConfig(cfg.URL)
+	pc, err := cfg.parse()
 	if err != nil {
-		return nil, nil, errors.New("read DATABASE_URL: it is not a postgres:// URL or keyword string")
+		return nil, nil, err
 	}
-	db := stdlib.OpenDB(*cc)
+	db := stdlib.OpenDB(*pc.ConnConfig)
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, nil, err

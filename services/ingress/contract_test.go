@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -275,14 +276,14 @@ func TestAPanicIsA500AndItsValueStaysOutOfTheLog(t *testing.T) {
 }
 
 func TestEveryConfigurationProblemIsSaidAtOnce(t *testing.T) {
-	err := Config{Address: "nowhere", Requests: 0, BodyBytes: 5, Unready: -1}.Check(endpoint.Set{})
+	err := errors.Join(Config{Address: "nowhere", Requests: 0, BodyBytes: 5, Unready: -1}.Check(), CheckEndpoints(endpoint.Set{}))
 	for _, w := range []string{"SLUICE_INGRESS_ADDRESS", "SLUICE_INGRESS_DEADLINE", "SLUICE_INGRESS_HEADER_TIMEOUT", "SLUICE_INGRESS_BODY_TIMEOUT", "SLUICE_INGRESS_IDLE_TIMEOUT",
 		"SLUICE_INGRESS_DRAIN", "SLUICE_INGRESS_UNREADY", "SLUICE_INGRESS_REQUESTS", "SLUICE_INGRESS_BODY_BYTES", "no endpoint is configured"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%v does not mention %s", err, w)
 		}
 	}
-	if err := config().Check(endpoints(t)); err != nil {
+	if err := errors.Join(config().Check(), CheckEndpoints(endpoints(t))); err != nil {
 		t.Error(err)
 	}
 }

@@ -23,33 +23,30 @@ import (
 // Config is the role's own configuration.
 type Config struct {
 	// Address is where webhooks come in; put TLS in front of it.
-	Address string `env:"SLUICE_INGRESS_ADDRESS" envDefault:":8080"`
+	Address string `env:"SLUICE_INGRESS_ADDRESS" envDefault:":8080" help:"where webhooks come in; put TLS in front of it"`
 	// Deadline bounds the wait for the brokers; then the answer is 503. It must
 	// stay below what the providers wait (the strictest wait 5 s in all).
-	Deadline time.Duration `env:"SLUICE_INGRESS_DEADLINE" envDefault:"4s"`
+	Deadline time.Duration `env:"SLUICE_INGRESS_DEADLINE" envDefault:"4s" help:"bounds the wait for Kafka; then 503"`
 	// HeaderTimeout and BodyTimeout bound how slowly a request may come in: its
 	// headers, and all of it.
-	HeaderTimeout time.Duration `env:"SLUICE_INGRESS_HEADER_TIMEOUT" envDefault:"5s"`
-	BodyTimeout   time.Duration `env:"SLUICE_INGRESS_BODY_TIMEOUT" envDefault:"10s"`
+	HeaderTimeout time.Duration `env:"SLUICE_INGRESS_HEADER_TIMEOUT" envDefault:"5s" help:"bounds how slowly a request's headers come in"`
+	BodyTimeout   time.Duration `env:"SLUICE_INGRESS_BODY_TIMEOUT" envDefault:"10s" help:"bounds how slowly all of a request comes in"`
 	// IdleTimeout closes connections that carry no request.
-	IdleTimeout time.Duration `env:"SLUICE_INGRESS_IDLE_TIMEOUT" envDefault:"75s"`
+	IdleTimeout time.Duration `env:"SLUICE_INGRESS_IDLE_TIMEOUT" envDefault:"75s" help:"closes connections that carry no request"`
 	// Requests is how many are worked on at a time, and BodyBytes what the large
 	// ones among them may hold together; beyond either the answer is 503.
-	Requests  int64 `env:"SLUICE_INGRESS_REQUESTS" envDefault:"2048"`
-	BodyBytes int64 `env:"SLUICE_INGRESS_BODY_BYTES" envDefault:"33554432"`
+	Requests  int64 `env:"SLUICE_INGRESS_REQUESTS" envDefault:"2048" help:"most requests at a time; beyond it 503"`
+	BodyBytes int64 `env:"SLUICE_INGRESS_BODY_BYTES" envDefault:"33554432" help:"most bytes of large bodies at a time; beyond it 503"`
 	// Unready is how long the role says that it stops before it stops to accept,
 	// so that a load balancer can look away.
-	Unready time.Duration `env:"SLUICE_INGRESS_UNREADY" envDefault:"1s"`
+	Unready time.Duration `env:"SLUICE_INGRESS_UNREADY" envDefault:"1s" help:"how long it is not ready before it accepts no more, at a stop"`
 	// Drain bounds the rest of the stop: handlers, then the producer.
-	Drain time.Duration `env:"SLUICE_INGRESS_DRAIN" envDefault:"20s"`
+	Drain time.Duration `env:"SLUICE_INGRESS_DRAIN" envDefault:"20s" help:"bounds the rest of the stop"`
 }
 
 // Check names every problem at once.
-func (c Config) Check(endpoints endpoint.Set) error {
-	var problems []error
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
-		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_ADDRESS must be host:port or :port: %w", err))
-	}
+func (c Config) Check() error {
+	problems := []error{daemon.CheckAddress("SLUICE_INGRESS_ADDRESS", c.Address)}
 	for name, d := range map[string]time.Duration{"DEADLINE": c.Deadline, "HEADER_TIMEOUT": c.HeaderTimeout, "BODY_TIMEOUT": c.BodyTimeout,
 		"IDLE_TIMEOUT": c.IdleTimeout, "DRAIN": c.Drain} {
 		if d <= 0 {
@@ -65,9 +62,15 @@ func (c Config) Check(endpoints endpoint.Set) error {
 	if c.BodyBytes < kafka.MaxBody {
 		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_BODY_BYTES is %d; it must hold one body (%d)", c.BodyBytes, kafka.MaxBody))
 	}
+	return errors.Join(problems...)
+}
+
+// CheckEndpoints says which endpoints cannot be served.
+func CheckEndpoints(endpoints endpoint.Set) error {
 	if len(endpoints.All()) == 0 {
-		problems = append(problems, errors.New("no endpoint is configured"))
+		return errors.New("no endpoint is configured")
 	}
+	var problems []error
 	for _, e := range endpoints.All() {
 		problems = append(problems, checkEndpoint(e))
 	}
@@ -102,7 +105,7 @@ type Ingress struct {
 // New checks the whole configuration, waits for Kafka and its raw topic, and
 // opens the address. It does not start without an endpoint.
 func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoint.Set, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
-	if err := cfg.Check(endpoints); err != nil {
+	if err := errors.Join(cfg.Check(), CheckEndpoints(endpoints)); err != nil {
 		return nil, err
 	}
 	topic := brokers.Topic(kafka.Raw)
@@ -125,7 +128,7 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 // NewWith is New with a producer that exists: the benchmarks measure ingress
 // without Kafka to say what Kafka costs. On an error the producer is still open.
 func NewWith(ctx context.Context, cfg Config, endpoints endpoint.Set, p Producer, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
-	if err := cfg.Check(endpoints); err != nil {
+	if err := errors.Join(cfg.Check(), CheckEndpoints(endpoints)); err != nil {
 		return nil, err
 	}
 	in := build(cfg, endpoints, p, time.Now, log, reg)

@@ -22,15 +22,15 @@ import (
 
 // Config is the merchant's part of the configuration.
 type Config struct {
-	Address string `env:"SLUICE_MERCHANT_ADDRESS" envDefault:"127.0.0.1:8081"`
+	Address string `env:"SLUICE_MERCHANT_ADDRESS" envDefault:"127.0.0.1:8081" help:"where the API is: host:port"`
 	// Token is what callers must send as a bearer token; TokenFile is the content
 	// of a file that holds it. Only on a loopback address may both be empty.
-	Token     string `env:"SLUICE_MERCHANT_TOKEN" json:"-"`
-	TokenFile string `env:"SLUICE_MERCHANT_TOKEN_FILE,file" json:"-"`
+	Token     string `env:"SLUICE_MERCHANT_TOKEN" json:"-" help:"bearer token of callers; only on loopback may there be none"`
+	TokenFile string `env:"SLUICE_MERCHANT_TOKEN_FILE,file" json:"-" help:"file that holds the token, instead"`
 	// Timeout bounds one request.
-	Timeout time.Duration `env:"SLUICE_MERCHANT_TIMEOUT" envDefault:"10s"`
+	Timeout time.Duration `env:"SLUICE_MERCHANT_TIMEOUT" envDefault:"10s" help:"bounds one request"`
 	// Drain bounds the wait for requests in flight at a stop.
-	Drain time.Duration `env:"SLUICE_MERCHANT_DRAIN" envDefault:"10s"`
+	Drain time.Duration `env:"SLUICE_MERCHANT_DRAIN" envDefault:"10s" help:"bounds the wait for requests in flight at a stop"`
 }
 
 // minToken is the shortest token; 128 bits in hexadecimal digits have 32.
@@ -46,11 +46,8 @@ func (c Config) token() string {
 
 // Check says everything that is wrong, never a token's value.
 func (c Config) Check() error {
-	var problems []error
+	problems := []error{daemon.CheckAddress("SLUICE_MERCHANT_ADDRESS", c.Address)}
 	host, _, err := net.SplitHostPort(c.Address)
-	if err != nil {
-		problems = append(problems, fmt.Errorf("SLUICE_MERCHANT_ADDRESS must be host:port: %w", err))
-	}
 	if c.Token != "" && c.TokenFile != "" {
 		problems = append(problems, errors.New("set SLUICE_MERCHANT_TOKEN or SLUICE_MERCHANT_TOKEN_FILE, not both"))
 	}

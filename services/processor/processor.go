@@ -29,21 +29,21 @@ import (
 type Config struct {
 	// Workers is how many members of the consumer group run in this process; each
 	// has at most one transaction open.
-	Workers int `env:"SLUICE_PROCESSOR_WORKERS" envDefault:"2"`
+	Workers int `env:"SLUICE_PROCESSOR_WORKERS" envDefault:"2" help:"consumer group members in this process, a transaction each"`
 	// Batch is how many records one transaction takes at most (1,000 and 2,000 are
 	// equal within noise, measured 2026-11).
-	Batch int `env:"SLUICE_PROCESSOR_BATCH" envDefault:"2000"`
+	Batch int `env:"SLUICE_PROCESSOR_BATCH" envDefault:"2000" help:"most records that one transaction takes"`
 	// Chores is how often due held events are looked for.
-	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m"`
+	Chores time.Duration `env:"SLUICE_PROCESSOR_CHORES" envDefault:"1m" help:"how often due held events are looked for"`
 	// KeepBodies is for how many days the journal in PostgreSQL keeps every event's
 	// bytes. 0: only held and dead events keep them, the rest lie in the raw topic.
-	KeepBodies int `env:"SLUICE_PROCESSOR_KEEP_BODIES" envDefault:"0"`
+	KeepBodies int `env:"SLUICE_PROCESSOR_KEEP_BODIES" envDefault:"0" help:"days that every event's bytes are kept in PostgreSQL; 0: not"`
 	// KeepTransitions is for how many days published order transitions are kept, by
 	// blocks of a hundred million; 0 is for ever.
-	KeepTransitions int `env:"SLUICE_PROCESSOR_KEEP_TRANSITIONS" envDefault:"0"`
+	KeepTransitions int `env:"SLUICE_PROCESSOR_KEEP_TRANSITIONS" envDefault:"0" help:"days that published order transitions are kept; 0: for ever"`
 	// DevBroker: the raw topic lies on the development broker, which keeps it by
 	// size; how long that is cannot be held against the window.
-	DevBroker bool `env:"SLUICE_DEV_BROKER"`
+	DevBroker bool `env:"SLUICE_DEV_BROKER" help:"true: the raw topic lies on the development broker"`
 }
 
 // maxDays bounds the settings in days.

@@ -24,14 +24,14 @@ import (
 // Config is the relay's part of the configuration.
 type Config struct {
 	// Batch is how many rows one batch holds at most, over all shards.
-	Batch int `env:"SLUICE_RELAY_BATCH" envDefault:"8192"`
+	Batch int `env:"SLUICE_RELAY_BATCH" envDefault:"8192" help:"most rows of one batch, over all shards"`
 	// PollInterval is how often it looks without being woken.
-	PollInterval time.Duration `env:"SLUICE_RELAY_POLL_INTERVAL" envDefault:"100ms"`
+	PollInterval time.Duration `env:"SLUICE_RELAY_POLL_INTERVAL" envDefault:"100ms" help:"how often it looks without being woken"`
 	// LeaseTTL is how long the shards of a dead relay wait for another one.
-	LeaseTTL time.Duration `env:"SLUICE_RELAY_LEASE_TTL" envDefault:"5s"`
+	LeaseTTL time.Duration `env:"SLUICE_RELAY_LEASE_TTL" envDefault:"5s" help:"how long the shards of a dead relay wait for another"`
 	// DrainTimeout is how long a stopping relay waits for Kafka to acknowledge
 	// what it has handed over.
-	DrainTimeout time.Duration `env:"SLUICE_RELAY_DRAIN_TIMEOUT" envDefault:"10s"`
+	DrainTimeout time.Duration `env:"SLUICE_RELAY_DRAIN_TIMEOUT" envDefault:"10s" help:"how long a stop waits for Kafka to acknowledge"`
 }
 
 // Check says everything that is wrong with the settings.

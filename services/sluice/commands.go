@@ -46,7 +46,7 @@ func (merchantCmd) Run(ctx context.Context, c *console) error {
 
 func (merchantCmd) Help() string {
 	return roleHelp[merchantSettings](`PUT and GET /v1/orders/{id}, for the shop's own systems.`,
-		`DATABASE_URL=postgres://… sluice merchant`)
+		`DATABASE_URL=postgres://… sluice merchant`, "SLUICE_WINDOW")
 }
 
 type runCmd struct {

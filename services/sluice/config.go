@@ -77,10 +77,7 @@ func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, er
 		}
 	}
 	cfg, err := read[daemon.Config](e)
-	if err == nil {
-		_, err = daemon.NewLog(cfg.Log, nil)
-	}
-	sections := []section{{"process", err}}
+	sections := []section{{"process", errors.Join(err, cfg.Check())}}
 	for _, r := range chosen {
 		sections = append(sections, section{r.name, r.check(e)})
 	}

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"sluice/pkg/daemon"
 )
 
 // `sluice dev` starts its broker as this very program: here, the test's.
@@ -124,6 +128,79 @@ func TestConfigCheckPrintsEveryProblemAtOnceAndNoSecret(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(got)
+	}
+}
+
+// One wrong setting hides no other, and is told once.
+func TestConfigCheckIsNotStoppedByOneProblem(t *testing.T) {
+	file := endpoints(t, `endpoints:
+  - {name: one, provider: nobody, secrets: [env:ONE]}
+  - {name: two, provider: stripe, secrets: [env:ONE]}
+`)
+	sound := environment{"SLUICE_ENDPOINTS": file, "ONE": "whsec_of_this_very_test_only", "KAFKA_BROKERS": "a:9092", "DATABASE_URL": "postgres://x", "SLUICE_MODE": "test"}
+	for name, c := range map[string]struct {
+		role   string
+		change environment
+		says   []string
+		never  []string
+	}{
+		"no mode":           {"processor", environment{"SLUICE_MODE": ""}, []string{"SLUICE_MODE is empty", `endpoint "one": provider`}, []string{"has no mode"}},
+		"no mode, ingress":  {"ingress", environment{"SLUICE_MODE": ""}, []string{"SLUICE_MODE is empty", `endpoint "one": provider`}, []string{`endpoint "two"`}},
+		"wrong mode":        {"ingress", environment{"SLUICE_MODE": "prod"}, []string{`(SLUICE_MODE) is "prod"`, `endpoint "one": provider`}, []string{`"two"`, "mode: is"}},
+		"unparsable":        {"ingress", environment{"SLUICE_INGRESS_DEADLINE": "soon", "SLUICE_INGRESS_REQUESTS": "0"}, []string{"DEADLINE cannot be read", "SLUICE_INGRESS_REQUESTS is 0", `endpoint "one"`}, []string{"DEADLINE is 0"}},
+		"unparsable, relay": {"relay", environment{"SLUICE_RELAY_BATCH": "all", "SLUICE_RELAY_LEASE_TTL": "1ms"}, []string{"BATCH cannot be read", "LEASE_TTL must"}, []string{"BATCH is"}},
+		"what connects": {"relay", environment{"DATABASE_URL": "mysql://u:hidden@h/d?x=1", "KAFKA_BROKERS": "kafka,b:9092,:1,b:x", "KAFKA_SASL": "plain", "KAFKA_TOPIC_PREFIX": "a/b."},
+			[]string{"DATABASE_URL: it is not", `"kafka" is not host:port`, `":1" is not`, `"b:x" is not`, "KAFKA_SASL must be", "KAFKA_TOPIC_PREFIX is"}, []string{"hidden", `"b:9092"`}},
+		"SASL without a user":     {"relay", environment{"KAFKA_SASL": "PLAIN"}, []string{"KAFKA_USER is empty"}, nil},
+		"no certificates":         {"relay", environment{"KAFKA_TLS": "true", "KAFKA_CA_FILE": file}, []string{"holds no PEM certificate"}, nil},
+		"the process":             {"relay", environment{"SLUICE_ADMIN_ADDRESS": "9090", "SLUICE_LOG_LEVEL": "loud", "SLUICE_LOG_FORMAT": "xml"}, []string{"SLUICE_ADMIN_ADDRESS is", "debug, info, warn or error", "SLUICE_LOG_FORMAT"}, nil},
+		"an empty database":       {"merchant", environment{"DATABASE_URL": ""}, []string{"DATABASE_URL is empty"}, []string{"it is not a"}},
+		"graces that are no list": {"merchant", environment{"SLUICE_HELD_GRACE_BY_REASON": "soon"}, []string{"cannot be read as pairs like"}, []string{"map["}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := maps.Clone(sound)
+			maps.Copy(e, c.change)
+			got := check(t, e, c.role)
+			for _, want := range c.says {
+				if strings.Count(got, want) != 1 {
+					t.Errorf("%q is said %d times in:\n%s", want, strings.Count(got, want), got)
+				}
+			}
+			for _, word := range c.never {
+				if strings.Contains(got, word) {
+					t.Errorf("%q is said in:\n%s", word, got)
+				}
+			}
+		})
+	}
+	e := maps.Clone(sound)
+	delete(e, "SLUICE_MODE")
+	if got := check(t, e, "processor"); !strings.Contains(got, "SLUICE_MODE is not set") || !strings.Contains(got, `endpoint "one"`) {
+		t.Errorf("without a mode: %s", got)
+	}
+}
+
+func TestEverySettingHasAMeaning(t *testing.T) {
+	for _, settings := range []reflect.Type{reflect.TypeFor[ingressSettings](), reflect.TypeFor[processorSettings](), reflect.TypeFor[relaySettings](),
+		reflect.TypeFor[merchantSettings](), reflect.TypeFor[migrateSettings](), reflect.TypeFor[daemon.Config]()} {
+		found := settingsOf(settings)
+		if len(found) == 0 {
+			t.Errorf("%v: no settings", settings)
+		}
+		for _, s := range found {
+			if s.help == "" {
+				t.Errorf("%v: %s means nothing", settings, s.key)
+			}
+		}
+	}
+	help := relayCmd{}.Help()
+	if strings.Contains(help, "SLUICE_HELD_GRACE") || strings.Contains(help, "SLUICE_WINDOW") {
+		t.Errorf("the relay's help lists what it does not read:\n%s", help)
+	}
+	for _, want := range []string{"SLUICE_RELAY_LEASE_TTL", "how long the shards of a dead relay wait", "DATABASE_URL", "(required)"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the relay's help does not say %q", want)
+		}
 	}
 }
 

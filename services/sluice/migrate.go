@@ -28,7 +28,7 @@ Examples:
   sluice migrate --dev-broker                    against sluice broker
 
 Settings:
-  ` + strings.Join(settingLines[migrateSettings](), "\n  ")
+  ` + strings.Join(settingLines[migrateSettings]("SLUICE_HELD_GRACE", "SLUICE_HELD_GRACE_BY_REASON"), "\n  ")
 }
 
 type migrateSettings struct {
@@ -41,7 +41,7 @@ type migrateSettings struct {
 func (m migrateCmd) Run(ctx context.Context, c *console) error {
 	s, err := read[migrateSettings](processEnvironment())
 	log, lerr := daemon.NewLog(s.Log, c.err)
-	if err := errors.Join(err, lerr); err != nil {
+	if err := errors.Join(err, lerr, s.Kafka.Check(), s.Database.Check()); err != nil {
 		return err
 	}
 	ctx, stop := daemon.Notify(ctx, log)

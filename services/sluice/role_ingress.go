@@ -20,14 +20,11 @@ var ingressRole = role{
 	alone: ingress.Tune,
 	check: func(e environment) error {
 		s, err := read[ingressSettings](e)
-		if s.Deployment.Mode == "" {
-			return err
+		endpoints, unread := s.Deployment.load(e)
+		if unread == nil {
+			unread = ingress.CheckEndpoints(endpoints)
 		}
-		endpoints, unloaded := s.Deployment.load(e)
-		if unloaded != nil {
-			return errors.Join(err, unloaded)
-		}
-		return errors.Join(err, s.Ingress.Check(endpoints))
+		return errors.Join(err, s.Kafka.Check(), s.Ingress.Check(), s.Deployment.unsaid(unread))
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[ingressSettings](p.env)

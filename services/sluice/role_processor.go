@@ -23,11 +23,8 @@ var processorRole = role{
 	alone: processor.Tune,
 	check: func(e environment) error {
 		s, err := read[processorSettings](e)
-		if s.Deployment.Mode != "" {
-			_, unread := s.Deployment.readings()
-			err = errors.Join(err, unread)
-		}
-		return errors.Join(err, s.Database.Check(), s.Processor.Check())
+		_, unread := s.Deployment.readings()
+		return errors.Join(err, s.Kafka.Check(), s.Database.Check(), s.Processor.Check(), s.Deployment.unsaid(unread))
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[processorSettings](p.env)

@@ -7,13 +7,12 @@ import (
 
 	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
-	"sluice/pkg/postgres"
 	"sluice/services/relay"
 )
 
 type relaySettings struct {
 	Kafka    kafka.Config
-	Database postgres.Config
+	Database database
 	Relay    relay.Config
 }
 
@@ -24,14 +23,14 @@ var relayRole = role{
 	name: "relay",
 	check: func(e environment) error {
 		s, err := read[relaySettings](e)
-		return errors.Join(err, s.Database.Check(), s.Relay.Check())
+		return errors.Join(err, s.Kafka.Check(), s.Database.config().Check(), s.Relay.Check())
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[relaySettings](p.env)
 		if err != nil {
 			return nil, err
 		}
-		store, err := openStore(ctx, s.Database, relayConns, p.log)
+		store, err := openStore(ctx, s.Database.config(), relayConns, p.log)
 		if err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func roleNamed(name string) (role, error) {
 func serve(ctx context.Context, names []string, e environment, c *console) error {
 	var problems []error
 	cfg, err := read[daemon.Config](e)
-	problems = append(problems, err)
+	problems = append(problems, err, cfg.Check())
 	chosen := make([]role, 0, len(names))
 	for _, name := range names {
 		r, err := roleNamed(name)
@@ -62,8 +62,11 @@ func serve(ctx context.Context, names []string, e environment, c *console) error
 		}
 		problems = append(problems, err)
 	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
 	log, err := daemon.NewLog(cfg.Log, c.err)
-	if err := errors.Join(append(problems, err)...); err != nil {
+	if err != nil {
 		return err
 	}
 	ctx, stop := daemon.Notify(ctx, log)

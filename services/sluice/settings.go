@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
+	"sluice/pkg/postgres"
 )
 
 // environment is what settings are read from: the process's own, or what `sluice
@@ -25,7 +28,8 @@ func (e environment) lookup(name string) (string, bool) {
 	return v, ok
 }
 
-// read fills one struct of settings; the error names every problem.
+// read fills one struct of settings. The error names every problem, and what it
+// names has its default, so that the rest can still be checked.
 func read[T any](e environment) (T, error) {
 	v, err := env.ParseAsWithOptions[T](env.Options{Environment: e})
 	var all env.AggregateError
@@ -33,9 +37,16 @@ func read[T any](e environment) (T, error) {
 		return v, err
 	}
 	var problems []error
+	sound := maps.Clone(e)
 	for _, err := range all.Errors {
 		problems = append(problems, errors.New(plainly(err, reflect.TypeFor[T]())))
+		if parse := (env.ParseError{}); errors.As(err, &parse) {
+			for _, key := range keys(reflect.TypeFor[T](), parse.Name, parse.Type) {
+				delete(sound, key)
+			}
+		}
 	}
+	v, _ = env.ParseAsWithOptions[T](env.Options{Environment: sound})
 	return v, errors.Join(problems...)
 }
 
@@ -58,16 +69,33 @@ func plainly(err error, t reflect.Type) string {
 	return strings.TrimPrefix(err.Error(), "env: ")
 }
 
-// keys are the variables of the fields of struct t, at any depth, that have that
-// name and type: the library names fields only.
-func keys(t reflect.Type, name string, typ reflect.Type) (found []string) {
+// setting is one variable that a struct of settings reads.
+type setting struct {
+	key, value, help string
+	required         bool
+	field            reflect.StructField
+}
+
+// settingsOf are the settings of struct t, at any depth.
+func settingsOf(t reflect.Type) (found []setting) {
 	for f := range t.Fields() {
-		key, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		key, options, _ := strings.Cut(f.Tag.Get("env"), ",")
 		switch {
-		case key == "" && f.Type.Kind() == reflect.Struct:
-			found = append(found, keys(f.Type, name, typ)...)
-		case f.Name == name && f.Type == typ:
-			found = append(found, key)
+		case key != "":
+			found = append(found, setting{key, f.Tag.Get("envDefault"), f.Tag.Get("help"), strings.Contains(options, "required"), f})
+		case f.Type.Kind() == reflect.Struct:
+			found = append(found, settingsOf(f.Type)...)
+		}
+	}
+	return found
+}
+
+// keys are the variables of the fields of struct t that have that name and type:
+// the library names fields only.
+func keys(t reflect.Type, name string, typ reflect.Type) (found []string) {
+	for _, s := range settingsOf(t) {
+		if s.field.Name == name && s.field.Type == typ {
+			found = append(found, s.key)
 		}
 	}
 	return found
@@ -77,6 +105,10 @@ func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
 		return "a duration like 500ms, 5s or 2m"
+	case t == reflect.TypeFor[map[string]time.Duration]():
+		return "pairs like awaiting_order:1h,over_refund:0s"
+	case t == reflect.TypeFor[slog.Level]():
+		return "debug, info, warn or error"
 	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
 		return "a whole number"
 	case t.Kind() == reflect.Bool:
@@ -88,9 +120,9 @@ func kindOf(t reflect.Type) string {
 // deployment is what all roles that know endpoints share.
 type deployment struct {
 	// Endpoints is the path of the endpoints file.
-	Endpoints string `env:"SLUICE_ENDPOINTS" envDefault:"endpoints.yaml"`
+	Endpoints string `env:"SLUICE_ENDPOINTS" envDefault:"endpoints.yaml" help:"the endpoints file"`
 	// Mode is live or test.
-	Mode event.Mode `env:"SLUICE_MODE,required"`
+	Mode event.Mode `env:"SLUICE_MODE,required,notEmpty" help:"live or test: which of the providers' worlds this is"`
 }
 
 // load reads the endpoints file and resolves its secrets.
@@ -102,3 +134,19 @@ func (d deployment) load(e environment) (endpoint.Set, error) {
 func (d deployment) readings() (endpoint.Set, error) {
 	return endpoint.LoadWithoutSecrets(d.Endpoints, d.Mode, os.ReadFile)
 }
+
+// unsaid is a problem of the endpoints file, or nil if reading the settings has
+// told of it.
+func (d deployment) unsaid(err error) error {
+	if d.Mode == "" && errors.Is(err, endpoint.ErrNoMode) {
+		return nil
+	}
+	return err
+}
+
+// database is what a role needs of it that holds no events and knows no repeats.
+type database struct {
+	URL string `env:"DATABASE_URL,required,notEmpty" json:"-" help:"postgres:// URL or keyword string"`
+}
+
+func (d database) config() postgres.Config { return postgres.Config{URL: d.URL} }
