@@ -88,6 +88,34 @@ func EnsureTopics(ctx context.Context, cfg Config, log *slog.Logger, opts Ensure
 	return created, errors.Join(problems...)
 }
 
+// ErrNoTopic: a topic of Sluice's is missing.
+var ErrNoTopic = errors.New("is not there yet; run `sluice migrate`")
+
+// CheckTopics says everything that EnsureTopics would do or refuse, and does
+// nothing.
+func CheckTopics(ctx context.Context, cfg Config, log *slog.Logger, opts EnsureOptions) error {
+	cl, err := cfg.open(ctx, "admin", log)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	there, err := adm.ListTopics(ctx)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	var problems []error
+	for _, spec := range Topics {
+		name := cfg.Topic(spec.Name)
+		if there.Has(name) {
+			problems = append(problems, checkTopic(ctx, adm, name, opts.settings(spec)))
+		} else {
+			problems = append(problems, fmt.Errorf("topic %s %w", name, ErrNoTopic))
+		}
+	}
+	return errors.Join(problems...)
+}
+
 // await waits until the brokers know the topics and their leaders: a topic is made
 // by the controller, and a busy broker hears of it some 100 ms later.
 func await(ctx context.Context, adm *kadm.Client, names []string) error {

@@ -47,7 +47,7 @@ type Store struct {
 // Check says everything that is wrong with the settings.
 func (c Config) Check() error {
 	_, graces := c.graces()
-	_, window := c.windowOf()
+	_, window := c.Window()
 	var address error
 	if c.URL != "" {
 		_, address = c.parse()
@@ -90,7 +90,7 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 		return nil, err
 	}
 	graces, _ := cfg.graces()
-	window, _ := cfg.windowOf()
+	window, _ := cfg.Window()
 	pc.MaxConns = conns
 	rp := pc.ConnConfig.RuntimeParams
 	if rp["application_name"] == "" {
@@ -181,13 +181,23 @@ func Migrate(ctx context.Context, cfg Config) error {
 // ErrSchema: the database's schema is older or newer than this program's.
 var ErrSchema = errors.New("database schema differs from this program's; run `sluice migrate`")
 
-// CheckSchema returns ErrSchema unless every migration was applied.
+// ErrNoSchema: nobody has migrated the database yet.
+var ErrNoSchema = errors.New("database schema is not there yet; run `sluice migrate`")
+
+// CheckSchema returns ErrNoSchema or ErrSchema unless every migration was applied.
 func CheckSchema(ctx context.Context, cfg Config) error {
 	p, done, err := provider(cfg)
 	if err != nil {
 		return err
 	}
 	defer done()
+	there, err := migrated(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	if !there {
+		return ErrNoSchema
+	}
 	pending, err := p.HasPending(ctx)
 	if err != nil {
 		return fmt.Errorf("read schema version: %w", err)
@@ -196,6 +206,21 @@ func CheckSchema(ctx context.Context, cfg Config) error {
 		return ErrSchema
 	}
 	return nil
+}
+
+// migrated says whether any migration was ever begun.
+func migrated(ctx context.Context, cfg Config) (there bool, err error) {
+	pc, err := cfg.parse()
+	if err != nil {
+		return false, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, pc.ConnConfig)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, goose.DefaultTablename).Scan(&there)
+	return there, err
 }
 
 func provider(cfg Config) (*goose.Provider, func(), error) {

@@ -23,8 +23,8 @@ const (
 	maxWindow     = 3650
 )
 
-// windowOf is how far back processed_events reaches.
-func (c Config) windowOf() (time.Duration, error) {
+// Window is how far back processed_events shall reach.
+func (c Config) Window() (time.Duration, error) {
 	switch {
 	case c.WindowDays == 0:
 		return defaultWindow * day, nil

@@ -56,7 +56,7 @@ func (p *Processor) checkRetention(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	warning, err := outlives(topic, kept, p.Store.Window(), p.cfg.DevBroker)
+	warning, err := Outlives(topic, kept, p.Store.Window(), p.cfg.DevBroker)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func (p *Processor) checkRetention(ctx context.Context) error {
 	return nil
 }
 
-// outlives says whether a topic keeps records longer than the window recognises
+// Outlives says whether a topic keeps records longer than the window recognises
 // repeats: then a replay would reach what is forgotten.
-func outlives(topic string, kept kafka.Retention, window time.Duration, devBroker bool) (warning string, err error) {
+func Outlives(topic string, kept kafka.Retention, window time.Duration, devBroker bool) (warning string, err error) {
 	const both = "topic %s keeps records %s, and repeats are recognised for %d days (SLUICE_WINDOW)"
 	days := int(window / day)
 	switch {

@@ -34,7 +34,7 @@ func TestATopicThatOutlivesTheLedgerIsRefused(t *testing.T) {
 		{name: "by size, on the development broker", kept: kafka.Retention{Time: -1, Bytes: 1 << 30}, dev: true, says: []string{"by size"}, warn: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			warning, err := outlives("raw", c.kept, window, c.dev)
+			warning, err := Outlives("raw", c.kept, window, c.dev)
 			if (err != nil) != (len(c.says) > 0 && !c.warn) || (warning != "") != c.warn {
 				t.Fatalf("warning %q, error %v", warning, err)
 			}

@@ -3,14 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
+	"sluice/services/processor"
 	"sluice/services/sluice/terminal"
 )
 
@@ -20,7 +21,7 @@ type configCmd struct {
 
 type configCheckCmd struct {
 	Roles   []string `arg:"" optional:"" help:"Roles to check; all by default."`
-	Connect bool     `help:"Also reach Kafka and the database, and check topics and schema."`
+	Connect bool     `help:"Also reach Kafka and the database, and check the topics, their retention and the schema."`
 }
 
 func (configCheckCmd) Help() string {
@@ -82,7 +83,7 @@ func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, er
 		sections = append(sections, section{r.name, r.check(e)})
 	}
 	if k.Connect {
-		sections = append(sections, connect(ctx, e)...)
+		sections = append(sections, connect(ctx, e, chosen)...)
 	}
 	return sections, nil
 }
@@ -90,31 +91,79 @@ func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, er
 // connectTimeout: a check answers while somebody waits for it.
 const connectTimeout = 10 * time.Second
 
-func connect(ctx context.Context, e environment) []section {
+// connect reaches what the chosen roles need and looks at how it is.
+func connect(ctx context.Context, e environment, chosen []role) (sections []section) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	s, _ := read[struct {
+		Kafka     kafka.Config
+		Database  postgres.Config
+		Processor processor.Config
+	}](e) // what is wrong with it, the roles' sections say
 	quiet := slog.New(slog.DiscardHandler)
-	brokers := func() error {
-		cfg, err := read[kafka.Config](e)
-		if err != nil {
-			return err
-		}
-		return kafka.Reach(ctx, cfg, quiet)
+	if slices.ContainsFunc(chosen, func(r role) bool { return r.kafka }) {
+		sections = append(sections, inTurn(
+			attempt{"Kafka answers", func() error {
+				if len(s.Kafka.Brokers) == 0 {
+					return errors.New("KAFKA_BROKERS is not set")
+				}
+				return kafka.Reach(ctx, s.Kafka, quiet)
+			}},
+			attempt{"Kafka's topics are as they must be", func() error {
+				err := kafka.CheckTopics(ctx, s.Kafka, quiet, kafka.EnsureOptions{Dev: s.Processor.DevBroker})
+				if errors.Is(err, kafka.ErrNoTopic) {
+					return err
+				}
+				return errors.Join(err, checkRetention(ctx, s.Kafka, s.Database, s.Processor.DevBroker, quiet))
+			}})...)
 	}
-	database := func() error {
-		cfg, err := read[postgres.Config](e)
-		if err != nil {
-			return err
-		}
-		store, err := postgres.Open(ctx, cfg, 1)
-		if err != nil {
-			return err
-		}
-		store.Close()
-		if err := postgres.CheckSchema(ctx, cfg); err != nil {
-			return fmt.Errorf("it answers, but: %w", err)
-		}
-		return nil
+	if slices.ContainsFunc(chosen, func(r role) bool { return r.database }) {
+		sections = append(sections, inTurn(
+			attempt{"database answers", func() error {
+				if s.Database.URL == "" {
+					return errors.New("DATABASE_URL is not set")
+				}
+				store, err := postgres.Open(ctx, s.Database, 1)
+				if err == nil {
+					store.Close()
+				}
+				return err
+			}},
+			attempt{"database schema is this version's", func() error { return postgres.CheckSchema(ctx, s.Database) }})...)
 	}
-	return []section{{"Kafka answers", brokers()}, {"database answers, its schema is this version's", database()}}
+	return sections
+}
+
+// attempt is a part of the check that reaches for something.
+type attempt struct {
+	name string
+	try  func() error
+}
+
+// inTurn tries one after the other: without the first, nothing is known of the rest.
+func inTurn(attempts ...attempt) (sections []section) {
+	for _, a := range attempts {
+		err := a.try()
+		sections = append(sections, section{a.name, err})
+		if err != nil {
+			break
+		}
+	}
+	return sections
+}
+
+// checkRetention holds the raw topic's retention against the window, as the
+// processor does when it starts.
+func checkRetention(ctx context.Context, brokers kafka.Config, database postgres.Config, dev bool, log *slog.Logger) error {
+	topic := brokers.Topic(kafka.Raw)
+	kept, err := kafka.ReadRetention(ctx, brokers, log, topic)
+	if err != nil {
+		return err
+	}
+	window, err := database.Window()
+	if err != nil {
+		return err
+	}
+	_, err = processor.Outlives(topic, kept, window, dev)
+	return err
 }

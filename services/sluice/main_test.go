@@ -9,13 +9,19 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/kafka"
+	"sluice/pkg/testkit"
 )
 
 // `sluice dev` starts its broker as this very program: here, the test's.
@@ -222,11 +228,94 @@ func TestConfigCheckPassesWhatIsRight(t *testing.T) {
 
 func TestConfigCheckConnectSaysWhatDoesNotAnswer(t *testing.T) {
 	e := environment{"KAFKA_BROKERS": "127.0.0.1:1", "DATABASE_URL": "postgres://u:hidden-password@127.0.0.1:1/d"}
-	for _, s := range connect(t.Context(), e) {
+	for _, s := range connect(t.Context(), e, roles) {
 		if s.err == nil {
 			t.Errorf("%s, though nobody listens", s.name)
 		} else if strings.Contains(s.err.Error(), "hidden-password") {
 			t.Errorf("the password is in %v", s.err)
+		}
+	}
+}
+
+func TestConfigCheckConnectChecksTopicsAndSchema(t *testing.T) {
+	cfg, database := testkit.Kafka(t, 1), testkit.Database(t)
+	e := environment{"KAFKA_BROKERS": strings.Join(cfg.Brokers, ","), "KAFKA_TOPIC_PREFIX": cfg.TopicPrefix, "DATABASE_URL": database.URL}
+	found := func() string {
+		var b strings.Builder
+		for _, s := range connect(t.Context(), e, roles) {
+			fmt.Fprintf(&b, "%s: %v\n", s.name, s.err)
+		}
+		return b.String()
+	}
+	expect := func(when string, wants ...string) {
+		t.Helper()
+		for tries := 0; ; tries++ { // brokers hear of changes a moment later
+			got := found()
+			missing := slices.DeleteFunc(slices.Clone(wants), func(w string) bool { return strings.Contains(got, w) })
+			switch {
+			case len(missing) == 0:
+				return
+			case tries == 100:
+				t.Fatalf("%s: %q is not said in\n%s", when, missing, got)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}
+	expect("as migrated", "topics are as they must be: <nil>", "schema is this version's: <nil>")
+
+	adm := testkit.Admin(t, cfg)
+	set := func(topic, key, value string) {
+		t.Helper()
+		if _, err := adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: key, Value: &value}}, cfg.Topic(topic)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(kafka.Raw, "message.timestamp.type", "CreateTime")
+	set(kafka.DeadLetters, "max.message.bytes", "1000")
+	set(kafka.Latest, "cleanup.policy", "delete")
+	set(kafka.Raw, "retention.ms", "8640000000")
+	expect("changed", "LogAppendTime", "max.message.bytes=1000", "cleanup.policy=delete", "100.0 days")
+	e["SLUICE_WINDOW"] = "365"
+	if got := found(); strings.Contains(got, "100.0 days") {
+		t.Errorf("a longer window does not help: %s", got)
+	}
+	if _, err := adm.DeleteTopic(t.Context(), cfg.Topic(kafka.Latest)); err != nil {
+		t.Fatal(err)
+	}
+	expect("deleted", cfg.Topic(kafka.Latest)+" is not there yet; run `sluice migrate`", "max.message.bytes=1000")
+
+	for change, want := range map[string]string{
+		`DROP SCHEMA public CASCADE; CREATE SCHEMA public`:  "is not there yet; run `sluice migrate`",
+		`DELETE FROM goose_db_version WHERE version_id > 0`: "differs from this program's",
+	} {
+		old := testkit.Database(t)
+		conn, err := pgx.Connect(t.Context(), old.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.Close(t.Context())
+		e["DATABASE_URL"] = old.URL
+		if got := found(); !strings.Contains(got, "schema is this version's: database schema "+want) {
+			t.Errorf("%s: %s", change, got)
+		}
+	}
+}
+
+func TestConfigCheckConnectReachesOnlyForWhatARoleNeeds(t *testing.T) {
+	for role, words := range map[string][2]string{"ingress": {"Kafka", "database"}, "merchant": {"database", "Kafka"}} {
+		sections, err := configCheckCmd{Roles: []string{role}, Connect: true}.check(t.Context(), environment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range sections {
+			names = append(names, s.name)
+		}
+		if all := strings.Join(names, ", "); !strings.Contains(all, words[0]+" answers") || strings.Contains(all, words[1]) {
+			t.Errorf("for %s it reaches: %s", role, all)
 		}
 	}
 }

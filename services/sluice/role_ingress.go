@@ -18,6 +18,7 @@ type ingressSettings struct {
 var ingressRole = role{
 	name:  "ingress",
 	alone: ingress.Tune,
+	kafka: true,
 	check: func(e environment) error {
 		s, err := read[ingressSettings](e)
 		endpoints, unread := s.Deployment.load(e)

@@ -19,7 +19,8 @@ type merchantSettings struct {
 const merchantConns = 8
 
 var merchantRole = role{
-	name: "merchant",
+	name:     "merchant",
+	database: true,
 	check: func(e environment) error {
 		s, err := read[merchantSettings](e)
 		return errors.Join(err, s.Database.Check(), s.Merchant.Check())

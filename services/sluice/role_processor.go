@@ -19,8 +19,10 @@ type processorSettings struct {
 }
 
 var processorRole = role{
-	name:  "processor",
-	alone: processor.Tune,
+	name:     "processor",
+	alone:    processor.Tune,
+	kafka:    true,
+	database: true,
 	check: func(e environment) error {
 		s, err := read[processorSettings](e)
 		_, unread := s.Deployment.readings()

@@ -20,7 +20,9 @@ type relaySettings struct {
 const relayConns = 4
 
 var relayRole = role{
-	name: "relay",
+	name:     "relay",
+	kafka:    true,
+	database: true,
 	check: func(e environment) error {
 		s, err := read[relaySettings](e)
 		return errors.Join(err, s.Kafka.Check(), s.Database.config().Check(), s.Relay.Check())

@@ -31,6 +31,8 @@ type role struct {
 	check func(environment) error
 	// start waits for what the role needs, saying for what, and makes it.
 	start func(context.Context, process) (daemon.Worker, error)
+	// kafka and database say what it connects to.
+	kafka, database bool
 	// alone, if set, prepares a process that runs nothing but this role.
 	alone func()
 }
