@@ -73,6 +73,9 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 	e := processEnvironment()
 	stopParts, err := d.parts(ctx, dir, e, p, log, fail)
 	defer func() { err = errors.Join(err, stopParts()) }()
+	if errors.Is(err, context.Canceled) {
+		return interrupted(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -176,6 +179,9 @@ func (d devCmd) parts(ctx context.Context, dir *dev.Dir, e environment, p *termi
 	step := p.Step("Kafka")
 	if len(d.Kafka) > 0 {
 		e["KAFKA_BROKERS"] = strings.Join(d.Kafka, ",")
+		if err := givenKafka(ctx, e, step, log); err != nil {
+			return stop, err
+		}
 		step.Done(e["KAFKA_BROKERS"] + ", as given")
 	} else {
 		for name := range maps.Clone(e) { // settings for another cluster
@@ -201,6 +207,9 @@ func (d devCmd) parts(ctx context.Context, dir *dev.Dir, e environment, p *termi
 	step = p.Step("PostgreSQL")
 	if d.Database != "" {
 		e["DATABASE_URL"] = d.Database
+		if err := givenDatabase(ctx, e, step, log); err != nil {
+			return stop, err
+		}
 		step.Done("as given")
 		return stop, nil
 	}
@@ -222,6 +231,47 @@ func (d devCmd) parts(ctx context.Context, dir *dev.Dir, e environment, p *termi
 	}
 	step.Done(detail)
 	return stop, nil
+}
+
+// givenKafka reaches the brokers that somebody else runs, waiting for them.
+func givenKafka(ctx context.Context, e environment, step *terminal.Step, log *slog.Logger) error {
+	cfg, err := read[kafka.Config](e)
+	if err = errors.Join(err, cfg.Check()); err != nil {
+		step.Fail()
+		return err
+	}
+	return await(ctx, step, log, "Kafka at "+e["KAFKA_BROKERS"], func(ctx context.Context) error { return kafka.Reach(ctx, cfg, log) })
+}
+
+// givenDatabase reaches the database that somebody else runs, waiting for it.
+func givenDatabase(ctx context.Context, e environment, step *terminal.Step, log *slog.Logger) error {
+	cfg, err := read[postgres.Config](e)
+	if err = errors.Join(err, cfg.Check()); err != nil {
+		step.Fail()
+		return err
+	}
+	return await(ctx, step, log, "the database", func(ctx context.Context) error {
+		store, err := postgres.Open(ctx, cfg, 1)
+		if err == nil {
+			store.Close()
+		}
+		return err
+	})
+}
+
+// await tries until what answers, and says on the terminal that it waits.
+func await(ctx context.Context, step *terminal.Step, log *slog.Logger, what string, try func(context.Context) error) error {
+	err := daemon.Wait(ctx, log, what, func(ctx context.Context) error {
+		err := try(ctx)
+		if err != nil {
+			step.Note("waiting for " + what + ": " + strings.Join(strings.Fields(err.Error()), " "))
+		}
+		return err
+	})
+	if err != nil {
+		step.Fail()
+	}
+	return err
 }
 
 // settings decides the rest of e and leaves it where other commands find it.

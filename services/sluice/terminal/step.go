@@ -15,6 +15,9 @@ type Step struct {
 	once  sync.Once
 	quit  chan struct{}
 	ended chan struct{}
+
+	mu   sync.Mutex // of the line on the terminal
+	note string
 }
 
 // Step begins to wait for name.
@@ -29,7 +32,9 @@ func (p *Printer) Step(name string) *Step {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
+			s.mu.Lock()
 			_, _ = fmt.Fprintf(p.w, "\r\x1b[K  … %s %s", s.name, p.Dim(seconds(time.Since(s.began))))
+			s.mu.Unlock()
 			select {
 			case <-s.quit:
 				_, _ = fmt.Fprint(p.w, "\r\x1b[K")
@@ -39,6 +44,20 @@ func (p *Printer) Step(name string) *Step {
 		}
 	}()
 	return s
+}
+
+// Note says in a line of its own why the wait goes on, once for each new reason.
+func (s *Step) Note(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == s.note {
+		return
+	}
+	s.note = why
+	if s.p.live {
+		_, _ = fmt.Fprint(s.p.w, "\r\x1b[K")
+	}
+	s.p.Line("  … %s", why)
 }
 
 // Done ends the wait well; detail says what there is now.

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,9 @@ func TestAFileGetsNoColourAndNoMovingLines(t *testing.T) {
 	var out bytes.Buffer
 	p := New(&out)
 	step := p.Step("broker")
+	for _, why := range []string{"waiting for it", "waiting for it", "still waiting"} {
+		step.Note(why)
+	}
 	step.Done("127.0.0.1:9092")
 	bar := p.Bar(10)
 	bar.Add(10)
@@ -31,5 +35,8 @@ func TestAFileGetsNoColourAndNoMovingLines(t *testing.T) {
 	p.Line("%s", p.Red("end"))
 	if bytes.ContainsAny(out.Bytes(), "\x1b\r") {
 		t.Errorf("control characters in %q", out.String())
+	}
+	if text := out.String(); strings.Count(text, "… waiting for it\n") != 1 || strings.Count(text, "… still waiting\n") != 1 {
+		t.Errorf("each reason once: %q", text)
 	}
 }
