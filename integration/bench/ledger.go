@@ -70,7 +70,7 @@ func ledgerOnce(t *scope, ds []delivery, o options) (out ledger) {
 		if code := p.Stop(); code != 0 {
 			t.Fatalf("the processor ended with %d: %s", code, p.Output())
 		}
-		expect(t, d, ds)
+		expect(t, d, ds, 1)
 		grown = sizes(d)
 		for table := range grown {
 			grown[table] -= before[table]
