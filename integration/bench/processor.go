@@ -57,7 +57,8 @@ func processorThroughput(t *scope, o options, say progress) []row {
 func processOnce(t *scope, ds []delivery, o options) (out processed) {
 	d := harness.Direct(t, testkit.Kafka(t, 0))
 	register(t, d, o.orders)
-	fill(t, d, ds)
+	now := time.Now()
+	fill(t, d, ds, now)
 	d.Exec("CHECKPOINT")
 
 	await(t.Context(), o.patience)
@@ -75,7 +76,7 @@ func processOnce(t *scope, ds []delivery, o options) (out processed) {
 	// over in two seconds, and ends with one worker idle.
 	const times = 3
 	for range times - 1 {
-		fill(t, d, ds)
+		fill(t, d, ds, now)
 	}
 	rewind(t, d)
 	p = d.Start("processor")

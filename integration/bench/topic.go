@@ -13,13 +13,13 @@ import (
 	"sluice/pkg/webhook"
 )
 
-// fill writes events to the raw topic as ingress would, without its waiting.
-func fill(t *scope, d *harness.Deployment, ds []delivery) {
+// fill writes events to the raw topic as ingress would, without its waiting. now
+// dates them: filled again with the same now, they are the same to the byte.
+func fill(t *scope, d *harness.Deployment, ds []delivery, now time.Time) {
 	producer := testkit.Client(t, d.Kafka, kgo.DefaultProduceTopic(d.Kafka.Topic(kafka.Raw)),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(20_000))
 	defer producer.Close()
 	provider, _ := webhook.Builtin("stripe")
-	now := time.Now()
 	var failed atomic.Pointer[error]
 	for _, one := range ds {
 		b := body(one, now.Add(-time.Hour))
