@@ -171,15 +171,13 @@ func BenchmarkAppend(b *testing.B) {
 
 // The baseline: the standard library on the same value.
 func BenchmarkMarshal(b *testing.B) {
-	var value any = map[string]any{}
 	var e envelope
 	if err := json.Unmarshal(sample().Encode(), &e); err != nil {
 		b.Fatal(err)
 	}
-	value = e
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := json.Marshal(value); err != nil {
+		if _, err := json.Marshal(e); err != nil {
 			b.Fatal(err)
 		}
 	}
