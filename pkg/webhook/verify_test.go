@@ -179,7 +179,7 @@ func TestMalformedSignatureHeadersAreRefused(t *testing.T) {
 	}
 	standards := []string{"v1", "v1,", "v1,not base64!!", ",", "v1,,", "v1a,", "v1," + base64.StdEncoding.EncodeToString(make([]byte, 31)),
 		"v1a," + base64.StdEncoding.EncodeToString(make([]byte, 32)), strings.Repeat("v1,"+base64.StdEncoding.EncodeToString(make([]byte, 32))+" ", 17)}
-	values := slices.Concat(stripes, standards, []string{"sha256=", "SHA256="+strings.Repeat("ab", 32), "sha256="+strings.Repeat("z", 64), "v1:", "v1:!!", "t=1;v1=", ";;;", "v1=;t="})
+	values := slices.Concat(stripes, standards, []string{"sha256=", "SHA256=" + strings.Repeat("ab", 32), "sha256=" + strings.Repeat("z", 64), "v1:", "v1:!!", "t=1;v1=", ";;;", "v1=;t="})
 	for _, p := range providers(t) {
 		s := p.secret
 		for _, v := range values {
