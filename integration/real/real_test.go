@@ -13,9 +13,6 @@ import (
 
 // Both kinds where both are possible: a crash test has to mean the same on each.
 func kinds(t *testing.T, run func(t *testing.T, kind Kind)) {
-	if testing.Short() {
-		t.Skip("starts servers of its own")
-	}
 	for _, kind := range []Kind{Docker, Native} {
 		t.Run(string(kind), func(t *testing.T) { run(t, kind) })
 	}

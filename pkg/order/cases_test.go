@@ -416,3 +416,24 @@ func TestO28AnAttemptThatWasCalledOffNeverTakesAPaidOrderBack(t *testing.T) {
 		})
 	}
 }
+
+// Which of two payments counts is for a person; the message would be the same.
+func TestAnotherPaymentOfTheSameMoneyPublishesNothing(t *testing.T) {
+	late := Entry{Hash: hash(300), Source: "shop", Kind: KindPaid, Time: 9_000, Payment: "A", Amount: 100, Currency: "EUR"}
+	early := Entry{Hash: hash(301), Source: "shop", Kind: KindPaid, Time: 5_000, Payment: "B", Amount: 100, Currency: "EUR"}
+	before, after := Fold(registered, []Entry{late}), Fold(registered, []Entry{late, early})
+	if before.State.Payment != "A" || after.State.Payment != "B" {
+		t.Fatalf("paid by %q, then by %q; the test wanted A, then B", before.State.Payment, after.State.Payment)
+	}
+	if changes := Changes(before, after); len(changes) != 0 {
+		t.Errorf("%d changes are published, want none: %+v", len(changes), changes)
+	}
+}
+
+// Where the payment that paid has no name, a cancellation may mean it.
+func TestACancellationOfAnOrderPaidByAnUnnamedPaymentIsForAPerson(t *testing.T) {
+	set := []Entry{{Kind: KindPaid, Time: 5_000, Amount: 100}, {Kind: KindCancelled, Time: 9_000, Payment: "p1"}}
+	if o := arrive(t, set, anyPath); o.State.Status != Paid || o.reason(1) != "illegal_transition" {
+		t.Errorf("%v, %s", o.State.Status, o.reason(1))
+	}
+}

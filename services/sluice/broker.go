@@ -20,7 +20,7 @@ survives a kill, not the loss of power.
 
 Examples:
   sluice broker
-  sluice broker --data-dir /tmp/broker --port 19092
+  sluice broker --data-dir ./broker --port 19092
   kcat -b 127.0.0.1:9092 -L`
 }
 
