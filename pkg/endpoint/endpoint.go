@@ -3,6 +3,8 @@
 package endpoint
 
 import (
+	"log/slog"
+	"net/netip"
 	"time"
 
 	"sluice/pkg/event"
@@ -22,9 +24,46 @@ type Endpoint struct {
 	Provider webhook.Provider
 	// Declaration is how a declared provider was declared; nil for built-in ones.
 	Declaration *webhook.Declaration
-	// Secrets are all that may have signed: several during a rotation.
+	// Secrets are all that may have signed: several during a rotation. Empty where the
+	// scheme has none.
 	Secrets []webhook.Secret
+	// URL is the public address that the provider was given; empty if not configured.
+	URL string
+	// Addresses are who may send here; empty: anybody, if the provider's scheme needs
+	// no addresses.
+	Addresses []netip.Prefix
+	// Lookup is how the provider's API is asked; nil if it is not configured.
+	Lookup *Lookup
 }
+
+// Lookup is the account at a provider's API.
+type Lookup struct {
+	// BaseURL replaces the provider's own address; empty: the provider's.
+	BaseURL string
+	// Settings are what the API wants to know beside the credentials, and is no
+	// secret (Click: service_id, merchant_user_id).
+	Settings map[string]string
+	// Credentials are references that were resolved, in the file's order; the first
+	// is used, the rest are for a rotation.
+	Credentials []Credential
+	// Rate is the most requests per second; 0: the provider's default.
+	Rate float64
+}
+
+// Credential is a secret that is sent to the provider. It prints and logs as its name.
+type Credential struct {
+	// Name is the reference it came from.
+	Name  string
+	value string
+}
+
+// Reveal is the value, for the request's own headers and nothing else.
+func (c Credential) Reveal() string { return c.value }
+
+// String, GoString and LogValue keep the value out of every text.
+func (c Credential) String() string       { return "credential " + c.Name }
+func (c Credential) GoString() string     { return c.String() }
+func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // Verify checks a request with the endpoint's secrets and tolerance. A stored
 // request is checked again at the time of its receipt.

@@ -17,6 +17,9 @@ const (
 	// Hint: the decisive fields are unsigned or absent; the provider's API must
 	// be asked before anything is applied.
 	Hint Trust = "hint"
+	// LookedUp: Sluice asked the provider's API itself. The body is what it learnt, in
+	// a form of its own (pkg/lookup), not the provider's.
+	LookedUp Trust = "looked_up"
 )
 
 // Mode is the world an event belongs to: real money or a provider's test data.
@@ -53,7 +56,7 @@ type Event struct {
 	// empty if the event names none.
 	Order   string
 	Payment string
-	// Trust is Signed or Hint.
+	// Trust is Signed, Hint or LookedUp.
 	Trust Trust
 	// ContentType is the body's, as received.
 	ContentType string

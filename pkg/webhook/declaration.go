@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -12,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"sluice/pkg/event"
 )
 
 // Declaration describes a provider that needs no code: an HMAC over the raw body
@@ -24,6 +27,25 @@ type Declaration struct {
 	// Retries is how long after the first delivery the provider may repeat it by
 	// itself; LongestRetries if it is 0. See RetrySpan.
 	Retries time.Duration `yaml:"retries"`
+	// Profile is a built-in provider's; else it is made of the rest.
+	Profile Profile `yaml:"-"`
+}
+
+// profile is the declaration's own, or what can be said of it.
+func (d Declaration) profile() Profile {
+	if d.Profile.Title != "" {
+		return d.Profile
+	}
+	s := d.Signature
+	f := Profile{
+		Title: d.Name, Docs: "the endpoints file", Secret: "the signing secret",
+		Signature: fmt.Sprintf("HMAC-%s in %s over `%s`, in %s", strings.ToUpper(s.Algorithm), s.Encoding, cmp.Or(s.Signed, "{body}"), s.Header),
+		Covers:    "what is named there", ID: strings.Join(d.Reading.ID, " or "), Trust: event.Signed, Retries: d.Retries,
+	}
+	if d.Retries == 0 {
+		f.Retries = RetriesUnknown
+	}
+	return f
 }
 
 // Signature describes an HMAC scheme.
@@ -77,7 +99,7 @@ var declaredTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Se
 // wrong with it. The provider is Timed if the scheme has a timestamp.
 func NewDeclared(d Declaration) (Provider, error) {
 	s := d.Signature
-	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance, retries: d.Retries}
+	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance, profile: d.profile()}
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("signature."+format, args...))

@@ -20,7 +20,7 @@ type declared struct {
 	pieces    []piece
 	layout    *layout
 	tolerance Tolerance
-	retries   time.Duration
+	profile   Profile
 }
 
 // piece of the signed text: fixed text, or what stands for it.
@@ -42,7 +42,7 @@ const (
 func (p declared) Name() string                              { return p.name }
 func (p declared) TimeRepeats() bool                         { return p.layout.timeRepeats }
 func (p declared) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p declared) declaredRetries() time.Duration            { return p.retries }
+func (p declared) Profile() Profile                          { return p.profile }
 func (p declared) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
 
 func (p declared) SignatureHeaders() []string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/event"
 	"sluice/pkg/order"
 )
 
@@ -39,6 +40,25 @@ func (p standardWebhooks) Name() string           { return p.name }
 func (p standardWebhooks) Tolerance() Tolerance   { return p.tolerance }
 func (standardWebhooks) TimeRepeats() bool        { return standardLayout.timeRepeats }
 func (standardWebhooks) ChangedBody() ChangedBody { return standardLayout.changedBody }
+
+func (p standardWebhooks) Profile() Profile {
+	f := Profile{
+		Title:     "Standard Webhooks",
+		Docs:      "https://www.standardwebhooks.com",
+		Secret:    "the signing secret (whsec_, base64), or for v1a the public key (whpk_)",
+		Signature: "HMAC-SHA256 (v1) or Ed25519 (v1a) in base64 over `id.timestamp.body`, in " + p.prefixes[0] + "signature",
+		Covers:    "the id, the time and the whole body",
+		ID:        "header " + p.prefixes[0] + "id",
+		Trust:     event.Signed,
+		// The schedule that the specification suggests, and Svix's own: 5 s, 5 min,
+		// 30 min, 2 h, 5 h, 10 h, 10 h.
+		Retries: 27*time.Hour + 35*time.Minute + 5*time.Second,
+	}
+	if p.name == "svix" {
+		f.Title, f.Docs = "Svix", "https://docs.svix.com/receiving/verifying-payloads/how"
+	}
+	return f
+}
 
 func (p standardWebhooks) WithTolerance(t Tolerance) Provider {
 	p.tolerance = t

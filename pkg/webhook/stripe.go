@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/event"
 	"sluice/pkg/order"
 )
 
@@ -31,6 +32,19 @@ func (stripe) ChangedBody() ChangedBody                  { return stripeLayout.c
 func (p stripe) Tolerance() Tolerance                    { return p.tolerance }
 func (stripe) WithTolerance(t Tolerance) Provider        { return stripe{t} }
 func (stripe) Read(h Headers, b []byte) (Reading, error) { return stripeLayout.read(h, b) }
+
+func (stripe) Profile() Profile {
+	return Profile{
+		Title:     "Stripe",
+		Docs:      "https://docs.stripe.com/webhooks",
+		Secret:    "the endpoint's signing secret, with its whsec_",
+		Signature: "HMAC-SHA256 in hex over `t.body`, in Stripe-Signature",
+		Covers:    "the time and the whole body",
+		ID:        "`id` of the body",
+		Trust:     event.Signed,
+		Retries:   3 * 24 * time.Hour,
+	}
+}
 
 // CheckSecret refuses what is often pasted in its place: an API key.
 func (stripe) CheckSecret(s Secret) error {

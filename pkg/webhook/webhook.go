@@ -4,6 +4,8 @@
 package webhook
 
 import (
+	"crypto/x509"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -12,8 +14,13 @@ import (
 )
 
 // Headers looks up all values of a request header, in order of appearance;
-// names are matched without case. http.Header.Values is one.
+// names are matched without case. QueryHeader is the one that is none.
 type Headers func(name string) []string
+
+// QueryHeader looks up the request's raw query, without its "?", as if it were a
+// header: some providers state or sign a part there. So a stored record keeps it
+// among its signature headers. No HTTP header can have the name.
+const QueryHeader = ":query"
 
 // StoredHeaders are Headers of a list, such as a record's signature headers.
 func StoredHeaders(list []event.Header) Headers {
@@ -30,10 +37,23 @@ func StoredHeaders(list []event.Header) Headers {
 // Request is a webhook as it came in. Body is the exact bytes.
 type Request struct {
 	Method string
-	// URL is the address the provider was given, for schemes that sign it.
+	// URL is the address that the provider was given, as configured, with the
+	// request's query: never made from the Host header. Empty if none is configured.
 	URL    string
 	Header Headers
 	Body   []byte
+	// Remote is who sent it, as far as trusted proxies say; the zero Addr if unknown.
+	Remote netip.Addr
+	// Certificate is what lies at the address that a Certified provider named.
+	Certificate Certificate
+}
+
+// Certificate is a signing certificate with what it is to be checked against.
+type Certificate struct {
+	// Chain begins with the signing certificate; the rest are intermediates.
+	Chain []*x509.Certificate
+	// Roots are whom the receiver trusts.
+	Roots *x509.CertPool
 }
 
 // Outcome is what verification found.
@@ -57,6 +77,11 @@ const (
 	ReasonMalformed Reason = "malformed" // a header cannot be what the scheme sends
 	ReasonMismatch  Reason = "mismatch"  // no secret made this signature
 	ReasonStale     Reason = "stale"     // right signature, time outside the tolerance
+	ReasonEmpty     Reason = "empty"     // a batch of nothing: no item, so no signature
+	ReasonAddress   Reason = "address"   // not from an address that may send here
+	ReasonAccount   Reason = "account"   // another account of the provider signed it
+	// ReasonCertificate: not the provider's, not trusted, or not valid now.
+	ReasonCertificate Reason = "certificate"
 )
 
 // Verdict is the answer of Verify. The zero value is Invalid.
@@ -130,6 +155,8 @@ type Provider interface {
 	TimeRepeats() bool
 	// ChangedBody is what an event id that comes again with another reading means.
 	ChangedBody() ChangedBody
+	// Profile is what people should know of it.
+	Profile() Profile
 }
 
 // ChangedBody is a provider's rule for an event id that comes again and says
@@ -153,4 +180,70 @@ type Timed interface {
 	Tolerance() Tolerance
 	// WithTolerance is the same provider held to another tolerance.
 	WithTolerance(Tolerance) Provider
+}
+
+// What only some providers have. A role asks for it by a type assertion.
+
+// Batched is a Provider that sends many events in one request.
+type Batched interface {
+	Provider
+	// Split takes a verified body apart: for each event the body that the provider
+	// would have sent for it alone, made of the body's own bytes, so that Read reads
+	// it, and Verify verifies it where items are signed one by one. An error means
+	// that the body, though authentic, is no batch; it is then kept whole.
+	Split(body []byte) ([][]byte, error)
+}
+
+// Addressed is a Provider that publishes the addresses it sends from, and whose
+// scheme needs them: without them anybody could send.
+type Addressed interface {
+	Provider
+	Addresses() []netip.Prefix
+	// WithAddresses is the same provider with other addresses.
+	WithAddresses([]netip.Prefix) Provider
+}
+
+// Certified is a Provider whose signatures need a certificate that the request names.
+type Certified interface {
+	Provider
+	// CertificateURL is where the certificate lies: https, and the provider's own
+	// host, or a reason to refuse. Who calls Verify puts what it found there into
+	// Request.Certificate.
+	CertificateURL(Request) (string, Reason)
+}
+
+// Answering is a Provider that wants more than a 2xx without a body.
+type Answering interface {
+	Provider
+	// Answer is what an accepted webhook gets.
+	Answer(header Headers, body []byte) Answer
+}
+
+// Answer is an HTTP answer of status 200.
+type Answer struct {
+	ContentType string
+	Body        []byte
+}
+
+// Challenging is a Provider that checks an address by a GET before it sends there.
+type Challenging interface {
+	Provider
+	// Challenge answers it; false if the request is none.
+	Challenge(query string, secrets []Secret) (Answer, bool)
+}
+
+// Accounted is a Provider whose signatures anybody with an account there can have
+// made: an endpoint must say whose it believes.
+type Accounted interface {
+	Provider
+	// Account says what the account is, for people ("the topic's ARN").
+	Account() string
+	WithAccount(string) Provider
+}
+
+// Ordered is a Provider whose webhooks carry the shop's order id wherever the shop
+// put it: an endpoint may say where that is.
+type Ordered interface {
+	Provider
+	WithOrder(Paths) (Provider, error)
 }

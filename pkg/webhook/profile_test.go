@@ -3,12 +3,27 @@ package webhook
 import (
 	"testing"
 	"time"
+
+	"sluice/pkg/event"
 )
 
-func TestEveryBuiltinProviderSaysHowLongItRepeats(t *testing.T) {
+func TestEveryBuiltinProviderSaysWhatPeopleShouldKnow(t *testing.T) {
 	for _, name := range BuiltinNames() {
-		if _, ok := retrySpans[name]; !ok {
-			t.Errorf("how long %s repeats a delivery is not known", name)
+		p := builtinOf(t, name)
+		f := p.Profile()
+		for what, text := range map[string]string{"title": f.Title, "docs": f.Docs, "signature": f.Signature, "covers": f.Covers, "id": f.ID} {
+			if text == "" {
+				t.Errorf("%s says no %s", name, what)
+			}
+		}
+		if (f.Leaves == "") != (f.Instead == "") {
+			t.Errorf("%s: what is left unsigned and what is done about it go together", name)
+		}
+		if f.Trust != event.Signed && f.Trust != event.Hint {
+			t.Errorf("%s has no trust", name)
+		}
+		if f.Retries < RetriesUnknown {
+			t.Errorf("%s repeats for %v", name, f.Retries)
 		}
 	}
 	p, _ := Builtin("stripe")
