@@ -46,6 +46,15 @@ const kinds = int(KindDismiss) + 1
 // IsDecision says whether entries of this kind are a person's decisions.
 func (k Kind) IsDecision() bool { return k == KindAccept || k == KindDismiss }
 
+// MovesMoney says whether facts of this kind state an amount that was moved.
+func (k Kind) MovesMoney() bool {
+	switch k {
+	case KindPaid, KindRefund, KindRefundTotal, KindRefundFailed:
+		return true
+	}
+	return false
+}
+
 // ranks order facts of one second by cause: what must have happened first ranks
 // first. Money that moved ranks before a cancellation: the
 // cancellation is then held for a person. Kinds that change nothing rank 0.

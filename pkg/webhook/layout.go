@@ -233,10 +233,4 @@ func (c *layout) headers() (names []string) {
 }
 
 // needsAmount: the kinds that move money.
-func needsAmount(k order.Kind) bool {
-	switch k {
-	case order.KindPaid, order.KindRefund, order.KindRefundTotal, order.KindRefundFailed:
-		return true
-	}
-	return false
-}
+func needsAmount(k order.Kind) bool { return k.MovesMoney() }
