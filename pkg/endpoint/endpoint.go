@@ -5,6 +5,8 @@ package endpoint
 import (
 	"log/slog"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/pkg/event"
@@ -29,8 +31,8 @@ type Endpoint struct {
 	Secrets []webhook.Secret
 	// URL is the public address that the provider was given; empty if not configured.
 	URL string
-	// Addresses are who may send here; empty: anybody, if the provider's scheme needs
-	// no addresses.
+	// Addresses are who may send here: as configured, else those that the provider
+	// publishes, if its scheme needs them. Empty: anybody.
 	Addresses []netip.Prefix
 	// Lookup is how the provider's API is asked; nil if it is not configured.
 	Lookup *Lookup
@@ -65,10 +67,33 @@ func (c Credential) String() string       { return "credential " + c.Name }
 func (c Credential) GoString() string     { return c.String() }
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Verify checks a request with the endpoint's secrets and tolerance. A stored
-// request is checked again at the time of its receipt.
+// Verify checks a request's address, and then its signature with the endpoint's
+// secrets and tolerance. A stored request is checked again at the time of its receipt;
+// its address is not stored and cannot be checked again: see Endpoint.Provider.
 func (e Endpoint) Verify(req webhook.Request, now time.Time) webhook.Verdict {
+	if len(e.Addresses) > 0 && !e.mayCome(req.Remote) {
+		return webhook.Verdict{Outcome: webhook.Invalid, Reason: webhook.ReasonAddress}
+	}
 	return e.Provider.Verify(req, e.Secrets, now)
+}
+
+// mayCome says whether an address is one of the endpoint's. An Addressed provider
+// holds to them itself.
+func (e Endpoint) mayCome(from netip.Addr) bool {
+	if _, ok := e.Provider.(webhook.Addressed); ok {
+		return true
+	}
+	return slices.ContainsFunc(e.Addresses, func(p netip.Prefix) bool { return p.Contains(from.Unmap()) })
+}
+
+// RequestURL is the address that the provider sent to: the configured one, with the
+// request's query unless the configured one has a query itself. Empty if none is
+// configured. The request's own host has no part in it.
+func (e Endpoint) RequestURL(query string) string {
+	if e.URL == "" || query == "" || strings.Contains(e.URL, "?") {
+		return e.URL
+	}
+	return e.URL + "?" + query
 }
 
 // Read reads a body. The reading always has a mode: the endpoint's where the

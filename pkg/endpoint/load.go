@@ -25,6 +25,10 @@ type entry struct {
 	Mode      event.Mode           `yaml:"mode"`
 	Secrets   []reference          `yaml:"secrets"`
 	Tolerance tolerance            `yaml:"tolerance"`
+	URL       string               `yaml:"url"`
+	Addresses []address            `yaml:"addresses"`
+	Account   string               `yaml:"account"`
+	Order     webhook.Paths        `yaml:"order"`
 }
 
 type tolerance struct {
@@ -173,6 +177,7 @@ func (l *loader) add(e entry) {
 	if out.Provider = l.provider(e); out.Provider != nil {
 		out.Provider = l.tolerance(e.Tolerance, out.Provider)
 		l.share(out)
+		l.sender(e, &out)
 		out.Secrets = l.secrets(e.Secrets, out.Provider)
 	}
 	l.set.byName[e.Name] = len(l.set.all)
@@ -269,8 +274,12 @@ func (l *loader) share(e Endpoint) {
 
 // secrets resolves the references; with no resolver only their form is checked.
 func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Secret) {
-	if len(refs) == 0 {
+	switch needed := p.Profile().Secret != ""; {
+	case needed && len(refs) == 0:
 		l.problem("secrets", "missing: without a secret anybody could sign; give env:NAME or file:/path")
+	case !needed && len(refs) > 0:
+		l.problem("secrets", "provider %s has none: remove them", p.Name())
+		return nil
 	}
 	for i, ref := range refs {
 		field := fmt.Sprintf("secrets[%d]", i)

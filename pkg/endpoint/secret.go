@@ -16,17 +16,22 @@ const (
 // reference names where a secret's value is.
 type reference string
 
-// UnmarshalYAML takes `env:NAME`, and `env: NAME` too: in one-line maps the two
-// are the same to the YAML parser.
+// UnmarshalYAML takes `env:NAME`, and `env: NAME` too.
 func (r *reference) UnmarshalYAML(unmarshal func(any) error) error {
+	return colonText((*string)(r), unmarshal)
+}
+
+// colonText reads text with a colon in it: in one-line maps `a:b` and `a: b` are the
+// same to the YAML parser.
+func colonText(to *string, unmarshal func(any) error) error {
 	var one map[string]string
 	if unmarshal(&one) == nil && len(one) == 1 {
-		for kind, name := range one {
-			*r = reference(kind + ":" + name)
+		for before, after := range one {
+			*to = before + ":" + after
 		}
 		return nil
 	}
-	return unmarshal((*string)(r))
+	return unmarshal(to)
 }
 
 // The forms are env:NAME, file:/path. Anything else may be a secret's value and

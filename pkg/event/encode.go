@@ -32,7 +32,7 @@ func (e Event) Headers() ([]Header, error) {
 	w.time(hReceivedAt, e.ReceivedAt)
 	w.add(hBodySHA256, hex.AppendEncode(w.buf, sum[:]))
 	w.oneOf(hMode, string(e.Mode), e.Mode == Live || e.Mode == Test)
-	w.oneOf(hTrust, string(e.Trust), e.Trust == Signed || e.Trust == Hint)
+	w.oneOf(hTrust, string(e.Trust), e.Trust == Signed || e.Trust == Hint || e.Trust == LookedUp)
 	w.text(hOrder, e.Order)
 	w.text(hPayment, e.Payment)
 	if e.TimeRepeats {
@@ -114,7 +114,8 @@ func (w *writer) signature(s Header) {
 	}
 }
 
-// signatureName says whether s is a lower-case HTTP header name.
+// signatureName says whether s is a lower-case HTTP header name, or one that stands
+// for another part of the request (webhook.QueryHeader).
 func signatureName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || c >= 'A' && c <= 'Z' {

@@ -59,7 +59,7 @@ var RecordHeaders = [nHeaders]HeaderSpec{
 	hReceivedAt:  {"sluice_received_at", true, 40, "when ingress had the whole body, RFC 3339"},
 	hBodySHA256:  {"sluice_body_sha256", true, 64, "SHA-256 of the body, lower-case hex"},
 	hMode:        {"sluice_mode", true, 4, "live or test"},
-	hTrust:       {"sluice_trust", true, 6, "signed, or hint where the decisive fields are unsigned or absent"},
+	hTrust:       {"sluice_trust", true, 9, "signed; hint where the decisive fields are unsigned or absent; looked_up where the provider's API was asked"},
 	hOrder:       {"sluice_order", false, 1 << 10, "the order reference, if the body names one"},
 	hPayment:     {"sluice_payment", false, 1 << 10, "the provider's payment id, if the body names one"},
 	hTimeRepeats: {"sluice_time_repeats", false, 4, "true: ce_time is the same on every delivery of this event"},
@@ -67,7 +67,8 @@ var RecordHeaders = [nHeaders]HeaderSpec{
 }
 
 // SignaturePrefix is put before the lower-case name of a request header that is
-// needed to verify the body again. The same header may occur several times.
+// needed to verify the body again, or before a name such as ":query" for a part of
+// the request that is no header. The same one may occur several times.
 const SignaturePrefix = "sluice_signature_"
 
 // Bounds of the signature headers, and of all headers of one record.

@@ -58,14 +58,14 @@ func TestWhatIsEncodedIsReadBackWhole(t *testing.T) {
 			Provider: text(255).Draw(t, "provider"), Endpoint: text(255).Draw(t, "endpoint"),
 			Order: opt(t, "order", 1024), Payment: opt(t, "payment", 1024), ContentType: opt(t, "content type", 255),
 			Traceparent: opt(t, "traceparent", 255), SecretName: opt(t, "secret", 255),
-			Trust: rapid.SampledFrom([]Trust{Signed, Hint}).Draw(t, "trust"), ReceivedAt: at.Draw(t, "received"),
+			Trust: rapid.SampledFrom([]Trust{Signed, Hint, LookedUp}).Draw(t, "trust"), ReceivedAt: at.Draw(t, "received"),
 			Body: rapid.SliceOf(rapid.Byte()).Draw(t, "body"),
 		}
 		if rapid.Bool().Draw(t, "dated") {
 			e.Time = at.Draw(t, "time")
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "signatures") {
-			e.Signature = append(e.Signature, Header{Name: "x-signature", Value: rapid.SliceOfN(rapid.Byte(), 1, 80).Draw(t, "signature")})
+			e.Signature = append(e.Signature, Header{Name: rapid.SampledFrom([]string{"x-signature", ":query"}).Draw(t, "name"), Value: rapid.SliceOfN(rapid.Byte(), 1, 80).Draw(t, "signature")})
 		}
 		hs, err := e.Headers()
 		if err != nil {
@@ -178,6 +178,8 @@ func FuzzParse(f *testing.F) {
 	for i, h := range hs {
 		f.Add([]byte("evt_1PqRs2"), []byte("{}"), uint8(i), h.Name, h.Value)
 	}
+	f.Add([]byte("evt_1PqRs2"), []byte("{}"), uint8(12), "sluice_trust", []byte("looked_up"))
+	f.Add([]byte("evt_1PqRs2"), []byte("{}"), uint8(99), "sluice_signature_:query", []byte("data.id=1&type=payment"))
 	f.Add([]byte("é"), []byte{}, uint8(1), "ce_id", []byte("é"))
 	f.Add([]byte("evt_1PqRs2"), []byte{}, uint8(4), "ce_time", []byte("9999-12-31T23:59:59-23:59"))
 	f.Fuzz(func(t *testing.T, key, value []byte, at uint8, name string, v []byte) {

@@ -145,6 +145,8 @@ func (e *Event) setForms(raw *[nHeaders][]byte) error {
 		e.Trust = Signed
 	case string(Hint):
 		e.Trust = Hint
+	case string(LookedUp):
+		e.Trust = LookedUp
 	default:
 		return headerError(RecordHeaders[hTrust].Name, errForm)
 	}

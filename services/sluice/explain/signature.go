@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
@@ -43,7 +44,10 @@ func (s Secrets) signature(e event.Event) Signature {
 		sig.Why = fmt.Sprintf("endpoint %s is not in the endpoints file", e.Endpoint)
 		return sig
 	}
-	v := ep.Verify(webhook.Request{Method: http.MethodPost, Header: webhook.StoredHeaders(e.Signature), Body: e.Body}, e.ReceivedAt)
+	// The sender's address is not stored, so the endpoint's addresses have no part in it.
+	headers := webhook.StoredHeaders(e.Signature)
+	query := strings.Join(headers(webhook.QueryHeader), "")
+	v := ep.Provider.Verify(webhook.Request{Method: http.MethodPost, URL: ep.RequestURL(query), Header: headers, Body: e.Body}, ep.Secrets, e.ReceivedAt)
 	switch v.Outcome {
 	case webhook.Valid:
 		sig.Verdict, sig.Secret, sig.SignedAt = sigValid, v.Secret, when(v.SignedAt)
