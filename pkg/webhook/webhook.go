@@ -241,6 +241,22 @@ type Accounted interface {
 	WithAccount(string) Provider
 }
 
+// Located is a Provider whose signatures cover the address that it was given
+// (Profile.NeedsURL). Verify takes it from the request; Sign needs to be told.
+type Located interface {
+	Provider
+	// WithURL is the same provider, signing for that address.
+	WithURL(string) Provider
+}
+
+// Sealing is a Provider that carries its signatures within the body.
+type Sealing interface {
+	Provider
+	// Seal is the body with its signatures, as the provider would send it. The
+	// headers, if it has any, are Sign's.
+	Seal(secret Secret, body []byte) ([]byte, error)
+}
+
 // Ordered is a Provider whose webhooks carry the shop's order id wherever the shop
 // put it: an endpoint may say where that is.
 type Ordered interface {
