@@ -14,13 +14,18 @@ import (
 // Target is what is asked about: what a hint named. Nothing in it is believed; it
 // only says where to ask.
 type Target struct {
-	// Object names the look-up within its source: one row, however many hints.
+	// Object names the look-up within its source: one row, however many hints. The
+	// latest hint's target is the one to ask about.
 	Object string
 	// Type is the hint's event type.
 	Type string
 	// Order, Payment and Subject are as in a webhook.Reading, each empty if the hint
 	// names none. Subject is the refund's or dispute's id where it names one.
 	Order, Payment, Subject string
+	// Amount is the hint's own, in minor units of Currency. It is used only where the
+	// provider's API states none (Click); the order's amount then judges it.
+	Amount   int64
+	Currency string
 	// Time is when it happened by the hint's own word, or when it was received.
 	Time time.Time
 }
@@ -34,6 +39,7 @@ func TargetOf(hint webhook.Reading) Target {
 		Order:   hint.Order,
 		Payment: hint.Payment,
 		Subject: cmp.Or(hint.Object, hint.Subject),
-		Time:    hint.Time,
+		Amount:  hint.Amount, Currency: hint.Currency,
+		Time: hint.Time,
 	}
 }
