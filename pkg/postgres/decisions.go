@@ -77,8 +77,8 @@ func (s *Store) Decide(ctx context.Context, now time.Time, d Decision) (done Dec
 	return done, nil
 }
 
-// actions are what can be decided on a held event; everything else can only be
-// dismissed.
+// actions are what can be decided on a held event. A look-up without an answer can
+// be dismissed or refetched, everything else only dismissed.
 var actions = map[ReviewDecision]func(*held, context.Context, Tx, Decision) error{
 	Accept:  (*held).accept,
 	Dismiss: (*held).dismiss,
@@ -115,12 +115,17 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 	}
 	audit := AuditEntry{At: now, Who: d.Who, Action: "review." + string(d.Action), Reason: d.Reason,
 		Subject: fmt.Sprintf("review item %d: %s %s", item.ID, item.Kind, item.Subject)}
-	if ReviewKind(item.Kind) != ReviewHeld {
-		if d.Action != Dismiss {
+	if kind := ReviewKind(item.Kind); kind != ReviewHeld {
+		if d.Action != Dismiss && kind != ReviewLookup {
 			return Decided{}, fmt.Errorf("%w: a review item of kind %s can only be dismissed", ErrDecision, item.Kind)
 		}
 		if done, err := tx.settleClaimed(ctx, now, d); err != nil || done.Repeated {
 			return done, err
+		}
+		if kind == ReviewLookup {
+			if err := tx.decideLookup(ctx, now, item.Subject, d.Action); err != nil {
+				return Decided{}, err
+			}
 		}
 		return Decided{}, tx.AddAuditEntry(ctx, audit)
 	}
@@ -267,7 +272,7 @@ func (h *held) dismiss(ctx context.Context, tx Tx, _ Decision) error {
 }
 
 func (h *held) refetch(ctx context.Context, tx Tx, _ Decision) error {
-	return tx.awaitProvider(ctx, h.event, h.now)
+	return tx.awaitProvider(ctx, h.event, h.order.id, h.now)
 }
 
 // decision is a decision as an entry of the set that holds its target.

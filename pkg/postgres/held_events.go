@@ -61,7 +61,7 @@ func (tx Tx) ReviewDueHeldEvents(ctx context.Context, now time.Time, limit int) 
 	}
 	for _, r := range rows {
 		reason := order.Reason(r.Reason)
-		err := tx.q.OpenHeldReviewItem(ctx, dbgen.OpenHeldReviewItemParams{
+		err := tx.q.OpenReviewItem(ctx, dbgen.OpenReviewItemParams{Kind: string(ReviewHeld),
 			Subject: HeldSubject(r.EventHash.Bytes), OrderNo: pgtype.Int8{Int64: r.OrderNo, Valid: true}, EventHash: r.EventHash,
 			Detail: "held: " + reason.String(),
 		})

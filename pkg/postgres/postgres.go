@@ -70,7 +70,7 @@ func (c Config) parse() (*pgxpool.Config, error) {
 //
 // Every transaction takes its locks in this order, so that no two wait for each
 // other: partitions, processed_events, names, keys of new orders (sorted),
-// payments (sorted), orders (by order_no), the rest.
+// payments (sorted), orders (by order_no), lookups (sorted), the rest.
 type Tx struct {
 	store *Store
 	tx    pgx.Tx

@@ -14,13 +14,14 @@ type ReviewKind string
 
 // The kinds of review item.
 const (
-	ReviewHeld        ReviewKind = "held"            // an event waited longer than its grace
-	ReviewDeadLetter  ReviewKind = "dead_letter"     // nobody could read a record
-	ReviewBodyChanged ReviewKind = "body_changed"    // one event id, two readings
-	ReviewOffsetGap   ReviewKind = "offset_gap"      // records were gone before they were read
-	ReviewFutureTime  ReviewKind = "future_time"     // an event is dated after its receipt
-	ReviewCrossed     ReviewKind = "payment_crossed" // one payment, named with two orders
-	ReviewRefused     ReviewKind = "message_refused" // Kafka will never take a message
+	ReviewHeld        ReviewKind = "held"              // an event waited longer than its grace
+	ReviewDeadLetter  ReviewKind = "dead_letter"       // nobody could read a record
+	ReviewBodyChanged ReviewKind = "body_changed"      // one event id, two readings
+	ReviewOffsetGap   ReviewKind = "offset_gap"        // records were gone before they were read
+	ReviewFutureTime  ReviewKind = "future_time"       // an event is dated after its receipt
+	ReviewCrossed     ReviewKind = "payment_crossed"   // one payment, named with two orders
+	ReviewRefused     ReviewKind = "message_refused"   // Kafka will never take a message
+	ReviewLookup      ReviewKind = "lookup_unanswered" // the provider was asked in vain
 )
 
 // ReviewDecision is how an item was settled.
@@ -29,11 +30,12 @@ type ReviewDecision string
 // The decisions: the first four are people's, the others come by themselves.
 const (
 	Accept       ReviewDecision = "accept"         // apply the held event anyway
-	Dismiss      ReviewDecision = "dismiss"        // the held event does not count; of other items: seen
+	Dismiss      ReviewDecision = "dismiss"        // the held event does not count; the look-up is given up; of other items: seen
 	Link         ReviewDecision = "link"           // the held event counts in another order
 	Refetch      ReviewDecision = "refetch"        // ask the provider
 	NoLongerHeld ReviewDecision = "no_longer_held" // its order changed, and it could be applied
 	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
+	Answered     ReviewDecision = "answered"       // the provider answered after all
 )
 
 // ReviewItem is one thing a person must decide. There is one for each kind and

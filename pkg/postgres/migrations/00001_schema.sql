@@ -190,7 +190,7 @@ CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE publish
 -- (claimed_at), on the order as it was seen then (claimed_version).
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused
+  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered
   subject    text   NOT NULL, -- what it is about, unique within its kind
   order_no   bigint,
   event_hash uuid,
@@ -201,7 +201,7 @@ CREATE TABLE review_items (
   claimed_version bigint,
   settled_at timestamptz,
   settled_by text, -- NULL: it settled itself
-  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable
+  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable, answered
   UNIQUE (kind, subject)
 );
 CREATE INDEX review_items_open ON review_items (created_at) WHERE settled_at IS NULL;
@@ -219,16 +219,55 @@ CREATE TABLE audit_log (
   after   json
 );
 
--- What the provider must be asked about, one row an object. A look-up that began
--- after armed_at answers it; arming again asks again.
+-- What the provider must be asked about, one row an object. Armings are counted, so
+-- that no two clocks are compared: a look-up that began at arming n answers n, and
+-- the row is open while answered < armed.
 CREATE TABLE lookups (
   source_no   smallint NOT NULL,
-  object      text COLLATE "C" NOT NULL, -- the provider's payment id, else the event's
-  armed_at    timestamptz NOT NULL,
+  object      text COLLATE "C" NOT NULL, -- the provider's payment id, else the object's, else the event's
+  endpoint_no smallint NOT NULL, -- where it was armed last: whose account to ask with
+  order_id    text     NOT NULL DEFAULT '', -- as it was stated, believed by nobody
+  payment_id  text     NOT NULL DEFAULT '',
+  armed       bigint   NOT NULL DEFAULT 1,
+  begun       bigint   NOT NULL DEFAULT 0, -- armed, when a look-up began last
+  answered    bigint   NOT NULL DEFAULT 0, -- begun, of the look-up that was answered last
+  armed_at    timestamptz NOT NULL, -- since when it is open
+  due_at      timestamptz NOT NULL, -- when the next look-up may begin; while one runs, the end of its lease
+  begun_at    timestamptz,
   answered_at timestamptz, -- when the look-up began that was answered last
+  review_at   timestamptz, -- when a person should look; NULL: there is a review item
+  attempts    int  NOT NULL DEFAULT 0, -- since it is open
+  claimed_by  text,
+  problem     text NOT NULL DEFAULT '', -- of the last attempt
   PRIMARY KEY (source_no, object)
 );
-CREATE INDEX lookups_open ON lookups (armed_at) WHERE answered_at IS NULL OR answered_at <= armed_at;
+CREATE INDEX lookups_due ON lookups (source_no, due_at) WHERE answered < armed;
+CREATE INDEX lookups_review ON lookups (review_at) WHERE answered < armed AND review_at IS NOT NULL;
+CREATE INDEX lookups_closed ON lookups (due_at) WHERE answered >= armed;
+
+-- Hints: events that nobody believes, held until a look-up answers that began after
+-- they came. One row an event and object, however often it comes; never in
+-- processed_events, never in an order's set.
+CREATE TABLE hints (
+  source_no     smallint    NOT NULL,
+  object        text COLLATE "C" NOT NULL, -- of lookups
+  event_hash    uuid        NOT NULL,
+  arming        bigint      NOT NULL, -- lookups.armed when it came
+  appended_at   timestamptz NOT NULL, -- broker append time: the hour it counts in
+  held_at       timestamptz NOT NULL,
+  settled_at    timestamptz, -- when its look-up was answered, or a person gave it up
+  record_offset bigint      NOT NULL, -- where its record lies in the raw topic
+  partition     int         NOT NULL,
+  endpoint_no   smallint    NOT NULL,
+  event_id      text        NOT NULL,
+  event_type    text        NOT NULL,
+  order_id      text        NOT NULL DEFAULT '', -- as it states them
+  payment_id    text        NOT NULL DEFAULT '',
+  PRIMARY KEY (source_no, object, event_hash)
+);
+CREATE INDEX hints_event ON hints (event_hash); -- its trace, while the raw topic keeps the record
+CREATE INDEX hints_order ON hints (order_id) WHERE settled_at IS NULL AND order_id <> '';
+CREATE INDEX hints_settled ON hints (settled_at) WHERE settled_at IS NOT NULL;
 
 -- The books: what became of each accepted record, by append hour and endpoint.
 -- Rows are deltas of one writing partition (-1: the merchant), so that workers
@@ -254,6 +293,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE books, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

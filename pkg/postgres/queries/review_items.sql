@@ -3,10 +3,10 @@ INSERT INTO review_items (kind, subject, order_no, event_hash, detail)
 VALUES (@kind, @subject, @order_no, @event_hash, @detail)
 ON CONFLICT DO NOTHING;
 
--- An event that is held once more is asked about once more.
--- name: OpenHeldReviewItem :exec
+-- What waits once more is asked about once more.
+-- name: OpenReviewItem :exec
 INSERT INTO review_items (kind, subject, order_no, event_hash, detail)
-VALUES ('held', @subject, @order_no, @event_hash, @detail)
+VALUES (@kind, @subject, @order_no, @event_hash, @detail)
 ON CONFLICT (kind, subject) DO UPDATE
   SET order_no = excluded.order_no, detail = excluded.detail, created_at = now(), claimed_by = NULL, claimed_at = NULL,
       claimed_version = NULL, settled_at = NULL, settled_by = NULL, decision = NULL
@@ -42,3 +42,6 @@ ORDER BY i.settled_at IS NOT NULL, i.created_at, i.id LIMIT @n::int;
 SELECT id, kind, subject, order_no, event_hash, detail, created_at, claimed_by, claimed_at, claimed_version,
        settled_at, settled_by, decision
 FROM review_items WHERE id = @id;
+
+-- name: CountOpenReviewItems :one
+SELECT count(*) FROM (SELECT 1 FROM review_items WHERE settled_at IS NULL AND kind = @kind LIMIT @n::int) open;

@@ -11,12 +11,350 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const armLookup = `-- name: ArmLookup :exec
-INSERT INTO lookups (source_no, object, armed_at) VALUES ($1, $2, $3)
-ON CONFLICT (source_no, object) DO UPDATE SET armed_at = GREATEST(lookups.armed_at, excluded.armed_at)
+const answerLookup = `-- name: AnswerLookup :many
+UPDATE lookups l SET answered = u.begun, answered_at = u.began_at, problem = '',
+  armed_at = CASE WHEN l.armed > u.begun THEN u.began_at ELSE l.armed_at END,
+  review_at = CASE WHEN l.armed > u.begun THEN u.review_at ELSE l.review_at END,
+  due_at = CASE WHEN l.begun > u.begun THEN l.due_at ELSE u.began_at + interval '5 s' END,
+  attempts = CASE WHEN l.begun > u.begun THEN l.attempts ELSE 0 END,
+  claimed_by = CASE WHEN l.begun > u.begun THEN l.claimed_by ELSE NULL END
+FROM (SELECT $3::bigint AS begun, $4::timestamptz AS began_at, $5::timestamptz AS review_at) u
+WHERE l.source_no = $1 AND l.object = $2 AND l.answered < u.begun
+RETURNING l.armed
 `
 
-func (q *Queries) ArmLookup(ctx context.Context, sourceNo int16, object string, armedAt pgtype.Timestamptz) error {
-	_, err := q.db.Exec(ctx, armLookup, sourceNo, object, armedAt)
+type AnswerLookupParams struct {
+	SourceNo int16
+	Object   string
+	Begun    int64
+	BeganAt  pgtype.Timestamptz
+	ReviewAt pgtype.Timestamptz
+}
+
+// A look-up that began later may run already: then its lease stays.
+func (q *Queries) AnswerLookup(ctx context.Context, arg AnswerLookupParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, answerLookup,
+		arg.SourceNo,
+		arg.Object,
+		arg.Begun,
+		arg.BeganAt,
+		arg.ReviewAt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var armed int64
+		if err := rows.Scan(&armed); err != nil {
+			return nil, err
+		}
+		items = append(items, armed)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const armLookups = `-- name: ArmLookups :many
+INSERT INTO lookups (source_no, object, endpoint_no, order_id, payment_id, armed_at, due_at, review_at)
+SELECT unnest($1::smallint[]), unnest($2::text[]), unnest($3::smallint[]), unnest($4::text[]),
+       unnest($5::text[]), $6::timestamptz, $6::timestamptz, $7::timestamptz
+ON CONFLICT (source_no, object) DO UPDATE SET
+  armed = GREATEST(lookups.armed, lookups.begun + 1),
+  endpoint_no = excluded.endpoint_no,
+  order_id = CASE WHEN excluded.order_id = '' THEN lookups.order_id ELSE excluded.order_id END,
+  payment_id = CASE WHEN excluded.payment_id = '' THEN lookups.payment_id ELSE excluded.payment_id END,
+  armed_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.armed_at ELSE excluded.armed_at END,
+  due_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.due_at
+                ELSE GREATEST(excluded.due_at, lookups.begun_at + interval '5 s') END,
+  review_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.review_at ELSE excluded.review_at END
+RETURNING source_no, object, armed
+`
+
+type ArmLookupsParams struct {
+	SourceNos   []int16
+	Objects     []string
+	EndpointNos []int16
+	OrderIds    []string
+	PaymentIds  []string
+	Now         pgtype.Timestamptz
+	ReviewAt    pgtype.Timestamptz
+}
+
+type ArmLookupsRow struct {
+	SourceNo int16
+	Object   string
+	Armed    int64
+}
+
+// An object is asked about at most every 5 s, however often it is armed.
+// Another transaction may have added a row meanwhile: then its arming will do, for
+// nobody can have begun before it committed.
+func (q *Queries) ArmLookups(ctx context.Context, arg ArmLookupsParams) ([]ArmLookupsRow, error) {
+	rows, err := q.db.Query(ctx, armLookups,
+		arg.SourceNos,
+		arg.Objects,
+		arg.EndpointNos,
+		arg.OrderIds,
+		arg.PaymentIds,
+		arg.Now,
+		arg.ReviewAt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ArmLookupsRow
+	for rows.Next() {
+		var i ArmLookupsRow
+		if err := rows.Scan(&i.SourceNo, &i.Object, &i.Armed); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const askAboutLookupAgain = `-- name: AskAboutLookupAgain :exec
+UPDATE lookups SET review_at = $1 WHERE source_no = $2 AND object = $3 AND answered < armed
+`
+
+func (q *Queries) AskAboutLookupAgain(ctx context.Context, reviewAt pgtype.Timestamptz, sourceNo int16, object string) error {
+	_, err := q.db.Exec(ctx, askAboutLookupAgain, reviewAt, sourceNo, object)
 	return err
+}
+
+const claimLookups = `-- name: ClaimLookups :many
+UPDATE lookups l SET begun = l.armed, begun_at = $1, due_at = $2, attempts = l.attempts + 1, claimed_by = $3
+FROM (SELECT c.source_no, c.object FROM lookups c
+      WHERE c.source_no = $4 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.due_at LIMIT $5::int FOR UPDATE SKIP LOCKED) d
+WHERE l.source_no = d.source_no AND l.object = d.object
+RETURNING l.object, l.endpoint_no, l.order_id, l.payment_id, l.begun, l.armed_at, l.begun_at, l.attempts
+`
+
+type ClaimLookupsParams struct {
+	Now        pgtype.Timestamptz
+	LeaseUntil pgtype.Timestamptz
+	Owner      pgtype.Text
+	SourceNo   int16
+	N          int32
+}
+
+type ClaimLookupsRow struct {
+	Object     string
+	EndpointNo int16
+	OrderID    string
+	PaymentID  string
+	Begun      int64
+	ArmedAt    pgtype.Timestamptz
+	BegunAt    pgtype.Timestamptz
+	Attempts   int32
+}
+
+// What is locked is being armed or claimed; it comes next time.
+func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]ClaimLookupsRow, error) {
+	rows, err := q.db.Query(ctx, claimLookups,
+		arg.Now,
+		arg.LeaseUntil,
+		arg.Owner,
+		arg.SourceNo,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimLookupsRow
+	for rows.Next() {
+		var i ClaimLookupsRow
+		if err := rows.Scan(
+			&i.Object,
+			&i.EndpointNo,
+			&i.OrderID,
+			&i.PaymentID,
+			&i.Begun,
+			&i.ArmedAt,
+			&i.BegunAt,
+			&i.Attempts,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const giveUpLookup = `-- name: GiveUpLookup :execrows
+UPDATE lookups SET answered = armed, begun = armed, due_at = $1, claimed_by = NULL, attempts = 0
+WHERE source_no = $2 AND object = $3 AND answered < armed
+`
+
+func (q *Queries) GiveUpLookup(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, object string) (int64, error) {
+	result, err := q.db.Exec(ctx, giveUpLookup, now, sourceNo, object)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const hastenLookup = `-- name: HastenLookup :exec
+UPDATE lookups SET due_at = LEAST(due_at, $1) WHERE source_no = $2 AND object = $3 AND claimed_by IS NULL
+`
+
+func (q *Queries) HastenLookup(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, object string) error {
+	_, err := q.db.Exec(ctx, hastenLookup, now, sourceNo, object)
+	return err
+}
+
+const lockLookups = `-- name: LockLookups :many
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at FROM lookups l
+JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
+  ON l.source_no = u.source_no AND l.object = u.object
+ORDER BY l.source_no, l.object FOR UPDATE OF l
+`
+
+type LockLookupsRow struct {
+	SourceNo   int16
+	Object     string
+	Armed      int64
+	Begun      int64
+	AnsweredAt pgtype.Timestamptz
+}
+
+// Locked, so that no answer overlooks a hint that is being held, and no claim begins
+// before it is.
+func (q *Queries) LockLookups(ctx context.Context, sourceNos []int16, objects []string) ([]LockLookupsRow, error) {
+	rows, err := q.db.Query(ctx, lockLookups, sourceNos, objects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockLookupsRow
+	for rows.Next() {
+		var i LockLookupsRow
+		if err := rows.Scan(
+			&i.SourceNo,
+			&i.Object,
+			&i.Armed,
+			&i.Begun,
+			&i.AnsweredAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const openLookups = `-- name: OpenLookups :many
+SELECT n.name AS source, count(*) AS armed, min(l.armed_at)::timestamptz AS since
+FROM lookups l JOIN names n ON n.name_no = l.source_no WHERE l.answered < l.armed GROUP BY n.name ORDER BY n.name
+`
+
+type OpenLookupsRow struct {
+	Source string
+	Armed  int64
+	Since  pgtype.Timestamptz
+}
+
+func (q *Queries) OpenLookups(ctx context.Context) ([]OpenLookupsRow, error) {
+	rows, err := q.db.Query(ctx, openLookups)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenLookupsRow
+	for rows.Next() {
+		var i OpenLookupsRow
+		if err := rows.Scan(&i.Source, &i.Armed, &i.Since); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const retryLookup = `-- name: RetryLookup :exec
+UPDATE lookups SET due_at = $1, problem = $2, claimed_by = NULL
+WHERE source_no = $3 AND object = $4 AND begun = $5 AND attempts = $6 AND claimed_by = $7
+`
+
+type RetryLookupParams struct {
+	DueAt    pgtype.Timestamptz
+	Problem  string
+	SourceNo int16
+	Object   string
+	Begun    int64
+	Attempts int32
+	Owner    pgtype.Text
+}
+
+func (q *Queries) RetryLookup(ctx context.Context, arg RetryLookupParams) error {
+	_, err := q.db.Exec(ctx, retryLookup,
+		arg.DueAt,
+		arg.Problem,
+		arg.SourceNo,
+		arg.Object,
+		arg.Begun,
+		arg.Attempts,
+		arg.Owner,
+	)
+	return err
+}
+
+const takeUnansweredLookups = `-- name: TakeUnansweredLookups :many
+UPDATE lookups l SET review_at = NULL
+FROM (SELECT source_no, object FROM lookups
+      WHERE answered < armed AND review_at <= $1::timestamptz ORDER BY review_at LIMIT $2::int FOR UPDATE SKIP LOCKED) d
+WHERE l.source_no = d.source_no AND l.object = d.object
+RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at
+`
+
+type TakeUnansweredLookupsRow struct {
+	SourceNo int16
+	Object   string
+	Attempts int32
+	Problem  string
+	ArmedAt  pgtype.Timestamptz
+}
+
+func (q *Queries) TakeUnansweredLookups(ctx context.Context, now pgtype.Timestamptz, n int32) ([]TakeUnansweredLookupsRow, error) {
+	rows, err := q.db.Query(ctx, takeUnansweredLookups, now, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeUnansweredLookupsRow
+	for rows.Next() {
+		var i TakeUnansweredLookupsRow
+		if err := rows.Scan(
+			&i.SourceNo,
+			&i.Object,
+			&i.Attempts,
+			&i.Problem,
+			&i.ArmedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -66,6 +66,17 @@ func (q *Queries) ClaimReviewItem(ctx context.Context, arg ClaimReviewItemParams
 	return result.RowsAffected(), nil
 }
 
+const countOpenReviewItems = `-- name: CountOpenReviewItems :one
+SELECT count(*) FROM (SELECT 1 FROM review_items WHERE settled_at IS NULL AND kind = $1 LIMIT $2::int) open
+`
+
+func (q *Queries) CountOpenReviewItems(ctx context.Context, kind string, n int32) (int64, error) {
+	row := q.db.QueryRow(ctx, countOpenReviewItems, kind, n)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const getReviewItem = `-- name: GetReviewItem :one
 SELECT id, kind, subject, order_no, event_hash, detail, created_at, claimed_by, claimed_at, claimed_version,
        settled_at, settled_by, decision
@@ -158,25 +169,27 @@ func (q *Queries) MoveReviewItems(ctx context.Context, fromNos []int64, toNos []
 	return err
 }
 
-const openHeldReviewItem = `-- name: OpenHeldReviewItem :exec
+const openReviewItem = `-- name: OpenReviewItem :exec
 INSERT INTO review_items (kind, subject, order_no, event_hash, detail)
-VALUES ('held', $1, $2, $3, $4)
+VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (kind, subject) DO UPDATE
   SET order_no = excluded.order_no, detail = excluded.detail, created_at = now(), claimed_by = NULL, claimed_at = NULL,
       claimed_version = NULL, settled_at = NULL, settled_by = NULL, decision = NULL
   WHERE review_items.settled_at IS NOT NULL
 `
 
-type OpenHeldReviewItemParams struct {
+type OpenReviewItemParams struct {
+	Kind      string
 	Subject   string
 	OrderNo   pgtype.Int8
 	EventHash pgtype.UUID
 	Detail    string
 }
 
-// An event that is held once more is asked about once more.
-func (q *Queries) OpenHeldReviewItem(ctx context.Context, arg OpenHeldReviewItemParams) error {
-	_, err := q.db.Exec(ctx, openHeldReviewItem,
+// What waits once more is asked about once more.
+func (q *Queries) OpenReviewItem(ctx context.Context, arg OpenReviewItemParams) error {
+	_, err := q.db.Exec(ctx, openReviewItem,
+		arg.Kind,
 		arg.Subject,
 		arg.OrderNo,
 		arg.EventHash,

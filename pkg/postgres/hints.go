@@ -1,0 +1,178 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// Hint is an event that nobody has signed: it says that something may have
+// happened, and its provider must be asked what.
+type Hint struct {
+	// Event is the event's hash, Source, EventID and EventType are its own.
+	Event                      [16]byte
+	Source, EventID, EventType string
+	// Endpoint is where it came in, AppendedAt when the broker took it, Place where its
+	// record lies in the raw topic.
+	Endpoint   string
+	AppendedAt time.Time
+	Place
+	// Object is what the provider must be asked about. Order and Payment are what the
+	// hint states, each empty if it does not.
+	Object, Order, Payment string
+}
+
+// clocksDiffer is how far apart the clocks of a broker and a reconciler may be: a
+// hint counts as older than a look-up only if it is older by more than this.
+const clocksDiffer = time.Minute
+
+// maxArming is later than any arming.
+const maxArming = math.MaxInt64
+
+// reconciler is the writing partition of answers in the books.
+const reconciler = -2
+
+// HoldHints holds each hint until its provider was asked after it, and says what
+// becomes of it, at its place: held, or a duplicate of one that is waiting already, or
+// no change if a look-up that was answered began after it was appended.
+//
+// However often a hint comes it costs one row of hints and one of lookups, and after
+// the first only as many writes as there are look-ups: an object that will be asked
+// about anyway is not armed again.
+func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]order.Verdict, error) {
+	verdicts := make([]order.Verdict, len(hints))
+	if len(hints) == 0 {
+		return verdicts, nil
+	}
+	names := make([]string, 0, 2*len(hints))
+	for _, h := range hints {
+		if h.Object == "" {
+			return nil, errNoHint
+		}
+		names = append(names, h.Source, h.Endpoint)
+	}
+	nos, err := tx.nameNos(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	about := make([]object, len(hints))
+	for i, h := range hints {
+		about[i] = object{nos[h.Source], h.Object}
+	}
+	armed, answered, err := tx.lockLookups(ctx, about)
+	if err != nil {
+		return nil, err
+	}
+	var toArm []arming
+	for i, h := range hints {
+		o := about[i]
+		if at, ok := answered[o]; ok && h.AppendedAt.Add(clocksDiffer).Before(at) {
+			verdicts[i] = order.NoChange
+			continue
+		}
+		verdicts[i] = order.Held
+		if _, ok := armed[o]; !ok {
+			armed[o] = 0
+			toArm = append(toArm, arming{o, nos[h.Endpoint], h.Order, h.Payment})
+		}
+	}
+	newly, err := tx.arm(ctx, now, toArm)
+	if err != nil {
+		return nil, err
+	}
+	for o, n := range newly {
+		armed[o] = n
+	}
+	return verdicts, tx.addHints(ctx, now, hints, about, nos, armed, verdicts)
+}
+
+// lockLookups locks the rows of the objects and returns the arming of those that
+// will be asked about anyway, and when the last answered look-up began.
+func (tx Tx) lockLookups(ctx context.Context, about []object) (armed map[object]int64, answered map[object]time.Time, err error) {
+	armed, answered = map[object]int64{}, map[object]time.Time{}
+	seen := map[object]bool{}
+	var sources []int16
+	var ids []string
+	for _, o := range about {
+		if !seen[o] {
+			seen[o] = true
+			sources, ids = append(sources, o.sourceNo), append(ids, o.id)
+		}
+	}
+	rows, err := tx.q.LockLookups(ctx, sources, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock look-ups: %w", err)
+	}
+	for _, r := range rows {
+		o := object{r.SourceNo, r.Object}
+		if r.Armed > r.Begun {
+			armed[o] = r.Armed
+		}
+		if r.AnsweredAt.Valid {
+			answered[o] = r.AnsweredAt.Time
+		}
+	}
+	return armed, answered, nil
+}
+
+// addHints enters the hints that are held, and turns those that are waiting already
+// into duplicates.
+func (tx Tx) addHints(ctx context.Context, now time.Time, hints []Hint, about []object, nos map[string]int16, armed map[object]int64, verdicts []order.Verdict) error {
+	type key struct {
+		object
+		event [16]byte
+	}
+	first := map[key]int{}
+	arg := dbgen.HoldHintsParams{HeldAt: timestamp(now)}
+	for i, h := range hints {
+		if verdicts[i] != order.Held {
+			continue
+		}
+		k := key{about[i], h.Event}
+		verdicts[i] = order.Duplicate // until it turns out that it is new
+		if _, again := first[k]; again {
+			continue
+		}
+		first[k] = i
+		arg.SourceNos, arg.Objects, arg.EventHashes = append(arg.SourceNos, k.sourceNo), append(arg.Objects, k.id), append(arg.EventHashes, uuid(h.Event))
+		arg.Armings, arg.AppendedAt = append(arg.Armings, armed[about[i]]), append(arg.AppendedAt, timestamp(h.AppendedAt))
+		arg.RecordOffsets, arg.Partitions = append(arg.RecordOffsets, h.Offset), append(arg.Partitions, h.Partition)
+		arg.EndpointNos = append(arg.EndpointNos, nos[h.Endpoint])
+		arg.EventIds, arg.EventTypes = append(arg.EventIds, h.EventID), append(arg.EventTypes, h.EventType)
+		arg.OrderIds, arg.PaymentIds = append(arg.OrderIds, h.Order), append(arg.PaymentIds, h.Payment)
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	rows, err := tx.q.HoldHints(ctx, arg)
+	if err != nil {
+		return fmt.Errorf("hold hints: %w", err)
+	}
+	for _, r := range rows {
+		verdicts[first[key{object{r.SourceNo, r.Object}, r.EventHash.Bytes}]] = order.Held
+	}
+	return nil
+}
+
+// settleHints settles the hints that wait for one object and came at an arming up
+// to the given one, and moves them in the books.
+func (tx Tx) settleHints(ctx context.Context, now time.Time, sourceNo int16, about string, arming int64) (int, error) {
+	rows, err := tx.q.SettleHints(ctx, dbgen.SettleHintsParams{Now: timestamp(now), SourceNo: sourceNo, Object: about, Arming: arming})
+	if err != nil {
+		return 0, fmt.Errorf("settle hints: %w", err)
+	}
+	moved := Books{}
+	for _, r := range rows {
+		endpoint, err := tx.nameOf(ctx, r.EndpointNo)
+		if err != nil {
+			return 0, err
+		}
+		moved.Add(r.AppendedAt.Time, endpoint, order.Held, -1)
+		moved.Add(r.AppendedAt.Time, endpoint, order.NoChange, 1)
+	}
+	return len(rows), tx.AddToBooks(ctx, [16]byte{}, reconciler, moved)
+}
