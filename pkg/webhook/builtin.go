@@ -12,6 +12,8 @@ var builtin = byName(
 	newSvix(),
 	mustDeclare(github),
 	mustDeclare(githubSHA1),
+	newPayme(),
+	newClick(),
 )
 
 // Builtin is the provider of that name with the tolerance of its own SDKs.
