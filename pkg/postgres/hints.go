@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -13,17 +14,16 @@ import (
 // Hint is an event that nobody has signed: it says that something may have
 // happened, and its provider must be asked what.
 type Hint struct {
-	// Event is the event's hash, Source, EventID and EventType are its own.
-	Event                      [16]byte
-	Source, EventID, EventType string
+	// Event is the event's hash, Source and EventID name it.
+	Event           [16]byte
+	Source, EventID string
 	// Endpoint is where it came in, AppendedAt when the broker took it, Place where its
 	// record lies in the raw topic.
 	Endpoint   string
 	AppendedAt time.Time
 	Place
-	// Object is what the provider must be asked about. Order and Payment are what the
-	// hint states, each empty if it does not.
-	Object, Order, Payment string
+	// Target is what the provider must be asked about.
+	Target
 }
 
 // clocksDiffer is how far apart the clocks of a broker and a reconciler may be: a
@@ -42,7 +42,7 @@ const reconciler = -2
 //
 // However often a hint comes it costs one row of hints and one of lookups, and after
 // the first only as many writes as there are look-ups: an object that will be asked
-// about anyway is not armed again.
+// about anyway, and in the same way, is not armed again.
 func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]order.Verdict, error) {
 	verdicts := make([]order.Verdict, len(hints))
 	if len(hints) == 0 {
@@ -63,37 +63,47 @@ func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]orde
 	for i, h := range hints {
 		about[i] = object{nos[h.Source], h.Object}
 	}
-	armed, answered, err := tx.lockLookups(ctx, about)
+	there, err := tx.lockLookups(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	var toArm []arming
+	wanted := map[object]arming{} // the last one's
 	for i, h := range hints {
 		o := about[i]
-		if at, ok := answered[o]; ok && h.AppendedAt.Add(clocksDiffer).Before(at) {
+		if at := there[o].AnsweredAt; at.Valid && h.AppendedAt.Add(clocksDiffer).Before(at.Time) {
 			verdicts[i] = order.NoChange
 			continue
 		}
 		verdicts[i] = order.Held
-		if _, ok := armed[o]; !ok {
-			armed[o] = 0
-			toArm = append(toArm, arming{o, nos[h.Endpoint], h.Order, h.Payment})
+		wanted[o] = arming{o, nos[h.Endpoint], h.Target}
+	}
+	armed := make(map[object]int64, len(wanted))
+	var toArm []arming
+	for o, w := range wanted {
+		if r := there[o]; r.Armed > r.Begun && w.sameAs(r) {
+			armed[o] = r.Armed
+		} else {
+			toArm = append(toArm, w)
 		}
 	}
 	newly, err := tx.arm(ctx, now, toArm)
 	if err != nil {
 		return nil, err
 	}
-	for o, n := range newly {
-		armed[o] = n
-	}
+	maps.Copy(armed, newly)
 	return verdicts, tx.addHints(ctx, now, hints, about, nos, armed, verdicts)
 }
 
-// lockLookups locks the rows of the objects and returns the arming of those that
-// will be asked about anyway, and when the last answered look-up began.
-func (tx Tx) lockLookups(ctx context.Context, about []object) (armed map[object]int64, answered map[object]time.Time, err error) {
-	armed, answered = map[object]int64{}, map[object]time.Time{}
+// sameAs says whether the stored target leads to the same requests. Its time may
+// only be that of a receipt.
+func (a arming) sameAs(r dbgen.LockLookupsRow) bool {
+	t := a.target
+	return a.endpointNo == r.EndpointNo && t.Type == r.EventType && t.Order == r.OrderID && t.Payment == r.PaymentID &&
+		t.Subject == r.Subject && t.Amount == r.Amount && t.Currency == r.Currency
+}
+
+// lockLookups locks the rows of the objects, those that there are.
+func (tx Tx) lockLookups(ctx context.Context, about []object) (map[object]dbgen.LockLookupsRow, error) {
 	seen := map[object]bool{}
 	var sources []int16
 	var ids []string
@@ -105,18 +115,13 @@ func (tx Tx) lockLookups(ctx context.Context, about []object) (armed map[object]
 	}
 	rows, err := tx.q.LockLookups(ctx, sources, ids)
 	if err != nil {
-		return nil, nil, fmt.Errorf("lock look-ups: %w", err)
+		return nil, fmt.Errorf("lock look-ups: %w", err)
 	}
+	there := make(map[object]dbgen.LockLookupsRow, len(rows))
 	for _, r := range rows {
-		o := object{r.SourceNo, r.Object}
-		if r.Armed > r.Begun {
-			armed[o] = r.Armed
-		}
-		if r.AnsweredAt.Valid {
-			answered[o] = r.AnsweredAt.Time
-		}
+		there[object{r.SourceNo, r.Object}] = r
 	}
-	return armed, answered, nil
+	return there, nil
 }
 
 // addHints enters the hints that are held, and turns those that are waiting already
@@ -142,7 +147,7 @@ func (tx Tx) addHints(ctx context.Context, now time.Time, hints []Hint, about []
 		arg.Armings, arg.AppendedAt = append(arg.Armings, armed[about[i]]), append(arg.AppendedAt, timestamp(h.AppendedAt))
 		arg.RecordOffsets, arg.Partitions = append(arg.RecordOffsets, h.Offset), append(arg.Partitions, h.Partition)
 		arg.EndpointNos = append(arg.EndpointNos, nos[h.Endpoint])
-		arg.EventIds, arg.EventTypes = append(arg.EventIds, h.EventID), append(arg.EventTypes, h.EventType)
+		arg.EventIds, arg.EventTypes = append(arg.EventIds, h.EventID), append(arg.EventTypes, h.Type)
 		arg.OrderIds, arg.PaymentIds = append(arg.OrderIds, h.Order), append(arg.PaymentIds, h.Payment)
 	}
 	if len(first) == 0 {

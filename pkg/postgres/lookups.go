@@ -19,12 +19,7 @@ import (
 type Lookup struct {
 	// Source is whose event it is about; Endpoint received it last: its account is asked.
 	Source, Endpoint string
-	// Object is what to ask about: the provider's payment id, else the id of the object
-	// the event is about, else the event's.
-	Object string
-	// Order and Payment are what the hint itself stated, each empty if it did not.
-	// Nobody has signed them: they may help to ask, and are no answer.
-	Order, Payment string
+	Target
 	// ArmedAt is since when it is open, BeganAt when it was claimed.
 	ArmedAt, BeganAt time.Time
 	// Attempt counts from 1 since it is open.
@@ -33,6 +28,19 @@ type Lookup struct {
 	owner    string
 	sourceNo int16
 	arming   int64 // what an answer answers
+}
+
+// Target is what a provider's API is asked about: lookup.Target, as it is stored.
+// The latest hint's word on it stands, and nobody has signed it: it says how to ask,
+// and is no answer.
+type Target struct {
+	// Object names the look-up within its source.
+	Object string
+	// Type is the event's, the rest what it states; empty or 0 if it does not.
+	Type, Order, Payment, Subject string
+	Amount                        int64 // minor units of Currency
+	Currency                      string
+	Time                          time.Time
 }
 
 // LookupProblem is why an attempt brought no answer; a bounded set.
@@ -79,8 +87,13 @@ func (s *Store) ClaimLookups(ctx context.Context, now time.Time, owner, source s
 			return err
 		}
 		for _, r := range rows {
-			l := Lookup{Source: source, Object: r.Object, Order: r.OrderID, Payment: r.PaymentID, ArmedAt: r.ArmedAt.Time,
-				BeganAt: r.BegunAt.Time, Attempt: int(r.Attempts), owner: owner, sourceNo: nos[source], arming: r.Begun}
+			l := Lookup{Source: source, ArmedAt: r.ArmedAt.Time, BeganAt: r.BegunAt.Time, Attempt: int(r.Attempts),
+				Target: Target{Object: r.Object, Type: r.EventType, Order: r.OrderID, Payment: r.PaymentID, Subject: r.Subject,
+					Amount: r.Amount, Currency: r.Currency},
+				owner: owner, sourceNo: nos[source], arming: r.Begun}
+			if r.OccurredAt != 0 {
+				l.Time = time.UnixMilli(r.OccurredAt)
+			}
 			if l.Endpoint, err = tx.nameOf(ctx, r.EndpointNo); err != nil {
 				return err
 			}
@@ -236,8 +249,8 @@ func compareObjects(a, b object) int {
 // arming is an object that must be asked about, with what is known of it.
 type arming struct {
 	object
-	endpointNo     int16
-	order, payment string
+	endpointNo int16
+	target     Target
 }
 
 // arm makes sure that each object, one row each, will be asked about after this
@@ -253,7 +266,15 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 	for _, o := range objects {
 		arg.SourceNos, arg.Objects = append(arg.SourceNos, o.sourceNo), append(arg.Objects, o.id)
 		arg.EndpointNos = append(arg.EndpointNos, o.endpointNo)
-		arg.OrderIds, arg.PaymentIds = append(arg.OrderIds, o.order), append(arg.PaymentIds, o.payment)
+		t := o.target
+		arg.EventTypes, arg.Subjects = append(arg.EventTypes, t.Type), append(arg.Subjects, t.Subject)
+		arg.OrderIds, arg.PaymentIds = append(arg.OrderIds, t.Order), append(arg.PaymentIds, t.Payment)
+		arg.Amounts, arg.Currencies = append(arg.Amounts, t.Amount), append(arg.Currencies, t.Currency)
+		ms := int64(0)
+		if !t.Time.IsZero() {
+			ms = t.Time.UnixMilli()
+		}
+		arg.OccurredAt = append(arg.OccurredAt, ms)
 	}
 	rows, err := tx.q.ArmLookups(ctx, arg)
 	if err != nil {
@@ -270,7 +291,12 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 // grace of AwaitingProvider is over.
 func (tx Tx) awaitProvider(ctx context.Context, m *member, orderID string, now time.Time) error {
 	about := object{m.SourceNo, cmp.Or(m.PaymentID, m.ObjectID, m.EventID)}
-	_, err := tx.arm(ctx, now, []arming{{about, m.EndpointNo, orderID, m.PaymentID}})
+	target := Target{Object: about.id, Type: m.EventType, Order: orderID, Payment: m.PaymentID, Subject: m.ObjectID,
+		Amount: m.Amount, Currency: m.Currency}
+	if m.OccurredAt != 0 {
+		target.Time = time.UnixMilli(m.OccurredAt)
+	}
+	_, err := tx.arm(ctx, now, []arming{{about, m.EndpointNo, target}})
 	if err == nil {
 		err = wrap("ask the provider at once", tx.q.HastenLookup(ctx, timestamp(now), about.sourceNo, about.id))
 	}

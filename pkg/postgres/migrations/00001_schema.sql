@@ -224,10 +224,17 @@ CREATE TABLE audit_log (
 -- the row is open while answered < armed.
 CREATE TABLE lookups (
   source_no   smallint NOT NULL,
-  object      text COLLATE "C" NOT NULL, -- the provider's payment id, else the object's, else the event's
-  endpoint_no smallint NOT NULL, -- where it was armed last: whose account to ask with
-  order_id    text     NOT NULL DEFAULT '', -- as it was stated, believed by nobody
+  object      text COLLATE "C" NOT NULL, -- lookup.Target's; the payment's id if it is known
+  -- Where it was armed last (whose account to ask with), and what the hint stated,
+  -- believed by nobody: it says how to ask.
+  endpoint_no smallint NOT NULL,
+  event_type  text     NOT NULL DEFAULT '',
+  order_id    text     NOT NULL DEFAULT '',
   payment_id  text     NOT NULL DEFAULT '',
+  subject     text     NOT NULL DEFAULT '', -- the refund's, the dispute's or another object's id
+  amount      bigint   NOT NULL DEFAULT 0,
+  currency    text     NOT NULL DEFAULT '',
+  occurred_at bigint   NOT NULL DEFAULT 0, -- Unix ms; 0 = not known
   armed       bigint   NOT NULL DEFAULT 1,
   begun       bigint   NOT NULL DEFAULT 0, -- armed, when a look-up began last
   answered    bigint   NOT NULL DEFAULT 0, -- begun, of the look-up that was answered last

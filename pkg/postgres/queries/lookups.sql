@@ -1,7 +1,8 @@
 -- Locked, so that no answer overlooks a hint that is being held, and no claim begins
 -- before it is.
 -- name: LockLookups :many
-SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at FROM lookups l
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
+       l.amount, l.currency FROM lookups l
 JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
 ORDER BY l.source_no, l.object FOR UPDATE OF l;
@@ -10,14 +11,17 @@ ORDER BY l.source_no, l.object FOR UPDATE OF l;
 -- Another transaction may have added a row meanwhile: then its arming will do, for
 -- nobody can have begun before it committed.
 -- name: ArmLookups :many
-INSERT INTO lookups (source_no, object, endpoint_no, order_id, payment_id, armed_at, due_at, review_at)
-SELECT unnest(@source_nos::smallint[]), unnest(@objects::text[]), unnest(@endpoint_nos::smallint[]), unnest(@order_ids::text[]),
-       unnest(@payment_ids::text[]), @now::timestamptz, @now::timestamptz, @review_at::timestamptz
+INSERT INTO lookups (source_no, object, endpoint_no, event_type, order_id, payment_id, subject, amount, currency, occurred_at,
+                     armed_at, due_at, review_at)
+SELECT unnest(@source_nos::smallint[]), unnest(@objects::text[]), unnest(@endpoint_nos::smallint[]), unnest(@event_types::text[]),
+       unnest(@order_ids::text[]), unnest(@payment_ids::text[]), unnest(@subjects::text[]), unnest(@amounts::bigint[]),
+       unnest(@currencies::text[]), unnest(@occurred_at::bigint[]),
+       @now::timestamptz, @now::timestamptz, @review_at::timestamptz
 ON CONFLICT (source_no, object) DO UPDATE SET
   armed = GREATEST(lookups.armed, lookups.begun + 1),
-  endpoint_no = excluded.endpoint_no,
-  order_id = CASE WHEN excluded.order_id = '' THEN lookups.order_id ELSE excluded.order_id END,
-  payment_id = CASE WHEN excluded.payment_id = '' THEN lookups.payment_id ELSE excluded.payment_id END,
+  endpoint_no = excluded.endpoint_no, event_type = excluded.event_type, order_id = excluded.order_id,
+  payment_id = excluded.payment_id, subject = excluded.subject, amount = excluded.amount, currency = excluded.currency,
+  occurred_at = excluded.occurred_at,
   armed_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.armed_at ELSE excluded.armed_at END,
   due_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.due_at
                 ELSE GREATEST(excluded.due_at, lookups.begun_at + interval '5 s') END,
@@ -33,7 +37,7 @@ UPDATE lookups l SET begun = l.armed, begun_at = @now, due_at = @lease_until, at
 FROM (SELECT c.source_no, c.object FROM lookups c
       WHERE c.source_no = @source_no AND c.answered < c.armed AND c.due_at <= @now ORDER BY c.due_at LIMIT @n::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.object, l.endpoint_no, l.order_id, l.payment_id, l.begun, l.armed_at, l.begun_at, l.attempts;
+RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts;
 
 -- A look-up that began later may run already: then its lease stays.
 -- name: AnswerLookup :many

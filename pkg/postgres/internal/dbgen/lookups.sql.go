@@ -59,14 +59,17 @@ func (q *Queries) AnswerLookup(ctx context.Context, arg AnswerLookupParams) ([]i
 }
 
 const armLookups = `-- name: ArmLookups :many
-INSERT INTO lookups (source_no, object, endpoint_no, order_id, payment_id, armed_at, due_at, review_at)
+INSERT INTO lookups (source_no, object, endpoint_no, event_type, order_id, payment_id, subject, amount, currency, occurred_at,
+                     armed_at, due_at, review_at)
 SELECT unnest($1::smallint[]), unnest($2::text[]), unnest($3::smallint[]), unnest($4::text[]),
-       unnest($5::text[]), $6::timestamptz, $6::timestamptz, $7::timestamptz
+       unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::bigint[]),
+       unnest($9::text[]), unnest($10::bigint[]),
+       $11::timestamptz, $11::timestamptz, $12::timestamptz
 ON CONFLICT (source_no, object) DO UPDATE SET
   armed = GREATEST(lookups.armed, lookups.begun + 1),
-  endpoint_no = excluded.endpoint_no,
-  order_id = CASE WHEN excluded.order_id = '' THEN lookups.order_id ELSE excluded.order_id END,
-  payment_id = CASE WHEN excluded.payment_id = '' THEN lookups.payment_id ELSE excluded.payment_id END,
+  endpoint_no = excluded.endpoint_no, event_type = excluded.event_type, order_id = excluded.order_id,
+  payment_id = excluded.payment_id, subject = excluded.subject, amount = excluded.amount, currency = excluded.currency,
+  occurred_at = excluded.occurred_at,
   armed_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.armed_at ELSE excluded.armed_at END,
   due_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.due_at
                 ELSE GREATEST(excluded.due_at, lookups.begun_at + interval '5 s') END,
@@ -78,8 +81,13 @@ type ArmLookupsParams struct {
 	SourceNos   []int16
 	Objects     []string
 	EndpointNos []int16
+	EventTypes  []string
 	OrderIds    []string
 	PaymentIds  []string
+	Subjects    []string
+	Amounts     []int64
+	Currencies  []string
+	OccurredAt  []int64
 	Now         pgtype.Timestamptz
 	ReviewAt    pgtype.Timestamptz
 }
@@ -98,8 +106,13 @@ func (q *Queries) ArmLookups(ctx context.Context, arg ArmLookupsParams) ([]ArmLo
 		arg.SourceNos,
 		arg.Objects,
 		arg.EndpointNos,
+		arg.EventTypes,
 		arg.OrderIds,
 		arg.PaymentIds,
+		arg.Subjects,
+		arg.Amounts,
+		arg.Currencies,
+		arg.OccurredAt,
 		arg.Now,
 		arg.ReviewAt,
 	)
@@ -135,7 +148,7 @@ UPDATE lookups l SET begun = l.armed, begun_at = $1, due_at = $2, attempts = l.a
 FROM (SELECT c.source_no, c.object FROM lookups c
       WHERE c.source_no = $4 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.due_at LIMIT $5::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.object, l.endpoint_no, l.order_id, l.payment_id, l.begun, l.armed_at, l.begun_at, l.attempts
+RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts
 `
 
 type ClaimLookupsParams struct {
@@ -149,8 +162,13 @@ type ClaimLookupsParams struct {
 type ClaimLookupsRow struct {
 	Object     string
 	EndpointNo int16
+	EventType  string
 	OrderID    string
 	PaymentID  string
+	Subject    string
+	Amount     int64
+	Currency   string
+	OccurredAt int64
 	Begun      int64
 	ArmedAt    pgtype.Timestamptz
 	BegunAt    pgtype.Timestamptz
@@ -176,8 +194,13 @@ func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]C
 		if err := rows.Scan(
 			&i.Object,
 			&i.EndpointNo,
+			&i.EventType,
 			&i.OrderID,
 			&i.PaymentID,
+			&i.Subject,
+			&i.Amount,
+			&i.Currency,
+			&i.OccurredAt,
 			&i.Begun,
 			&i.ArmedAt,
 			&i.BegunAt,
@@ -216,7 +239,8 @@ func (q *Queries) HastenLookup(ctx context.Context, now pgtype.Timestamptz, sour
 }
 
 const lockLookups = `-- name: LockLookups :many
-SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at FROM lookups l
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
+       l.amount, l.currency FROM lookups l
 JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
 ORDER BY l.source_no, l.object FOR UPDATE OF l
@@ -228,6 +252,13 @@ type LockLookupsRow struct {
 	Armed      int64
 	Begun      int64
 	AnsweredAt pgtype.Timestamptz
+	EndpointNo int16
+	EventType  string
+	OrderID    string
+	PaymentID  string
+	Subject    string
+	Amount     int64
+	Currency   string
 }
 
 // Locked, so that no answer overlooks a hint that is being held, and no claim begins
@@ -247,6 +278,13 @@ func (q *Queries) LockLookups(ctx context.Context, sourceNos []int16, objects []
 			&i.Armed,
 			&i.Begun,
 			&i.AnsweredAt,
+			&i.EndpointNo,
+			&i.EventType,
+			&i.OrderID,
+			&i.PaymentID,
+			&i.Subject,
+			&i.Amount,
+			&i.Currency,
 		); err != nil {
 			return nil, err
 		}
