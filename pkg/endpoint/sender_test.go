@@ -195,7 +195,7 @@ func TestTheFileHasWhoSends(t *testing.T) {
 	if e.URL != "https://shop.example/a" || len(e.Addresses) != 4 || e.Addresses[2].String() != "2001:db8:0:1::/64" || e.Addresses[3].String() != "::1/128" || e.Addresses[0].String() != "2a02:5180::/32" || e.Addresses[1].String() != "192.0.2.1/32" {
 		t.Errorf("%+v", e)
 	}
-	_, err = good.load("endpoints:\n  - name: a\n    provider: stripe\n    url: ftp://x\n    addresses: [x, 1.2.3.4/0]\n    account: a\n    order: a\n")
+	_, err = good.load("endpoints:\n  - name: a\n    provider: stripe\n    url: ftp://x\n    addresses: [x, 1.2.3.4/0]\n    account: a\n    order: a..b\n")
 	for _, want := range []string{":2: endpoint \"a\": url", "addresses[0]", "addresses[1]", "account:", "order:", "secrets: missing"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

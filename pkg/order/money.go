@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -67,6 +68,40 @@ func ParseDecimal(text, currency string) (int64, error) {
 	}
 	return n, nil
 }
+
+// ParseNumber is ParseDecimal for the digits of a JSON number, which may also have an
+// exponent: 8.20e0 and 82e-1 are 8.20. No float is made of it.
+func ParseNumber(text, currency string) (int64, error) {
+	mantissa, exponent, ok := strings.Cut(strings.ToLower(text), "e")
+	if !ok {
+		return ParseDecimal(text, currency)
+	}
+	n, err := strconv.Atoi(exponent)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("reading an amount in %s: %w", currency, ErrDecimal)
+	case n < -maxExponent || n > maxExponent:
+		return 0, fmt.Errorf("reading an amount in %s: %w", currency, ErrRange)
+	}
+	whole, fraction, point := strings.Cut(mantissa, ".")
+	if !digits(whole) || point && !digits(fraction) {
+		return 0, fmt.Errorf("reading an amount in %s: %w", currency, ErrDecimal)
+	}
+	if n >= 0 {
+		fraction += strings.Repeat("0", max(0, n-len(fraction)))
+		whole, fraction = whole+fraction[:n], fraction[n:]
+	} else {
+		whole = strings.Repeat("0", max(0, 1-n-len(whole))) + whole
+		whole, fraction = whole[:len(whole)+n], whole[len(whole)+n:]+fraction
+	}
+	if fraction != "" {
+		whole += "." + fraction
+	}
+	return ParseDecimal(whole, currency)
+}
+
+// maxExponent bounds the zeros that an exponent writes; an int64 has 19 digits.
+const maxExponent = 30
 
 func parseDecimal(text string, places int) (int64, error) {
 	whole, fraction, point := strings.Cut(text, ".")

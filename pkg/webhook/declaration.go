@@ -18,7 +18,7 @@ import (
 )
 
 // Declaration describes a provider that needs no code: an HMAC over the raw body
-// (with more, if the scheme has it) and JSON bodies.
+// (with more, if the scheme has it) and bodies of JSON or forms.
 type Declaration struct {
 	// Name is the provider's, as Provider.Name gives it.
 	Name      string    `yaml:"name"`
@@ -40,7 +40,7 @@ func (d Declaration) profile() Profile {
 	f := Profile{
 		Title: d.Name, Docs: "the endpoints file", Secret: "the signing secret",
 		Signature: fmt.Sprintf("HMAC-%s in %s over `%s`, in %s", strings.ToUpper(s.Algorithm), s.Encoding, cmp.Or(s.Signed, "{body}"), s.Header),
-		Covers:    "what is named there", ID: strings.Join(d.Reading.ID, " or "), Trust: event.Signed, Retries: d.Retries,
+		Covers:    "what is named there", ID: strings.Join(d.Reading.ID, " or "), Trust: cmp.Or(d.Reading.Trust, event.Signed), Retries: d.Retries,
 	}
 	if d.Retries == 0 {
 		f.Retries = RetriesUnknown

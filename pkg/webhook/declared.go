@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,18 +44,22 @@ func (p declared) ChangedBody() ChangedBody                  { return p.layout.c
 func (p declared) Profile() Profile                          { return p.profile }
 func (p declared) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
 
+func (p declared) WithOrder(at Paths) (_ Provider, err error) {
+	p.layout, err = p.layout.withOrder(at)
+	return p, err
+}
+
 func (p declared) SignatureHeaders() []string {
-	names := append(p.layout.headers(), strings.ToLower(p.sig.Header))
+	names := []string{p.sig.Header}
 	if h := p.sig.Timestamp.Header; h != "" {
-		names = append(names, strings.ToLower(h))
+		names = append(names, h)
 	}
 	for _, x := range p.pieces {
 		if x.what == headerPiece {
-			names = append(names, strings.ToLower(x.header))
+			names = append(names, x.header)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return p.layout.headers(names...)
 }
 
 // key is the HMAC key of a secret.
@@ -177,9 +180,9 @@ func (p declared) Sign(s Secret, id string, at time.Time, body []byte) (map[stri
 			out[x.header] = id
 		}
 	}
-	for _, at := range p.layout.id {
-		if at.header != "" && id != "" {
-			out[at.header] = id
+	for _, way := range p.layout.id {
+		if at := way[0]; len(way) == 1 && at.source == inHeader && id != "" {
+			out[at.name] = id
 		}
 	}
 	timestamp := strconv.FormatInt(at.Unix(), 10)
@@ -206,6 +209,11 @@ func (p declared) Sign(s Secret, id string, at time.Time, body []byte) (map[stri
 type timedDeclared struct{ declared }
 
 func (p timedDeclared) Tolerance() Tolerance { return p.tolerance }
+
+func (p timedDeclared) WithOrder(at Paths) (_ Provider, err error) {
+	p.layout, err = p.layout.withOrder(at)
+	return p, err
+}
 
 func (p timedDeclared) WithTolerance(t Tolerance) Provider {
 	p.tolerance = t

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,10 +22,13 @@ import (
 //   - A key on a wanted path that comes twice in its object refuses the body.
 //   - Values keep their raw bytes: numbers keep every digit, and broken text is
 //     refused only when it is used.
+//   - An element chosen by a value in it (links[rel=up]) that is there twice is
+//     likewise refused only when it is used.
 
 var (
 	errNotJSON   = errors.New("the body is not JSON")
 	errNotObject = errors.New("the body is not a JSON object")
+	errNotArray  = errors.New("what should be a JSON array is none")
 )
 
 // fields is a set of wanted paths, as a tree. The zero value wants nothing.
@@ -34,36 +38,99 @@ type fields struct {
 }
 
 type node struct {
-	keys []string
-	next []*node
-	leaf int // index of the value + 1; 0: only a step on the way
+	keys  []string
+	next  []*node
+	picks []*pick
+	leaf  int // index of the value + 1; 0: only a step on the way
+}
+
+// pick wants values of that object in an array whose key has a value.
+type pick struct {
+	key, equal string
+	of         fields // of the object; its first path is key
+	to         []int  // by index there: the index outside, or -1
 }
 
 // maxKeys is how many keys of one object can be wanted (bits of node's mask).
 const maxKeys = 64
 
-// add wants the value at a path of keys joined by dots, and returns its index in
-// what scan returns. A path added twice has one index.
+// add wants the value at a path, and returns its index in what scan returns. A
+// path is steps joined by dots: keys, a number for an element of an array (from
+// 0), or KEY[NAME=VALUE] for that object in the array KEY whose NAME has the value. A
+// path added twice has one index.
 func (f *fields) add(path string) (int, error) {
+	steps, choice, chosen := strings.Cut(path, "[")
 	n := &f.root
-	for key := range strings.SplitSeq(path, ".") {
+	for key := range strings.SplitSeq(steps, ".") {
 		if key == "" {
 			return 0, fmt.Errorf("path %q has an empty step", path)
 		}
-		i := slices.Index(n.keys, key)
-		if i < 0 {
-			if i = len(n.keys); i == maxKeys {
-				return 0, fmt.Errorf("path %q: more than %d keys of one object are wanted", path, maxKeys)
-			}
-			n.keys, n.next = append(n.keys, key), append(n.next, &node{})
+		next, err := n.step(key)
+		if err != nil {
+			return 0, fmt.Errorf("path %q: %w", path, err)
 		}
-		n = n.next[i]
+		n = next
 	}
-	if n.leaf == 0 {
+	if !chosen {
+		return f.leaf(&n.leaf, path), nil
+	}
+	choice, rest, ok := strings.Cut(choice, "].")
+	key, equal, hasEqual := strings.Cut(choice, "=")
+	if !ok || !hasEqual || key == "" || equal == "" || strings.ContainsAny(key, ".[") {
+		return 0, fmt.Errorf("path %q: what is in brackets is NAME=VALUE, and a step follows, as in links[rel=up].href", path)
+	}
+	p := n.pick(key, equal)
+	i, err := p.of.add(rest)
+	if err != nil {
+		return 0, fmt.Errorf("path %q: %w", path, err)
+	}
+	for len(p.to) < len(p.of.paths) {
+		p.to = append(p.to, -1)
+	}
+	leaf := p.to[i] + 1
+	p.to[i] = f.leaf(&leaf, path)
+	return p.to[i], nil
+}
+
+// addKey wants the value of one key, whatever characters are in it.
+func (f *fields) addKey(key string) (int, error) {
+	n, err := f.root.step(key)
+	if err != nil {
+		return 0, fmt.Errorf("field %q: %w", key, err)
+	}
+	return f.leaf(&n.leaf, key), nil
+}
+
+// leaf is the index of a path's value, given to it now if it has none yet.
+func (f *fields) leaf(at *int, path string) int {
+	if *at == 0 {
 		f.paths = append(f.paths, path)
-		n.leaf = len(f.paths)
+		*at = len(f.paths)
 	}
-	return n.leaf - 1, nil
+	return *at - 1
+}
+
+func (n *node) step(key string) (*node, error) {
+	i := slices.Index(n.keys, key)
+	if i < 0 {
+		if i = len(n.keys); i == maxKeys {
+			return nil, fmt.Errorf("more than %d keys of one object are wanted", maxKeys)
+		}
+		n.keys, n.next = append(n.keys, key), append(n.next, &node{})
+	}
+	return n.next[i], nil
+}
+
+func (n *node) pick(key, equal string) *pick {
+	for _, p := range n.picks {
+		if p.key == key && p.equal == equal {
+			return p
+		}
+	}
+	p := &pick{key: key, equal: equal, to: []int{-1}, of: fields{
+		root: node{keys: []string{key}, next: []*node{{leaf: 1}}}, paths: []string{key}}}
+	n.picks = append(n.picks, p)
+	return p
 }
 
 // maxDepth is how deep values may lie in each other; json.Valid has the same limit.
@@ -121,7 +188,7 @@ func (s *scanner) value(n *node) (err error) {
 	case '{':
 		err = s.object(n)
 	case '[':
-		err = s.array()
+		err = s.array(n)
 	case '"':
 		err = s.text()
 	case 't':
@@ -183,8 +250,8 @@ func (s *scanner) object(n *node) error {
 	}
 }
 
-// array passes over the array at i. Nothing in arrays can be wanted.
-func (s *scanner) array() error {
+// array passes over the array at i; n wants elements of it.
+func (s *scanner) array(n *node) error {
 	if s.depth++; s.depth > maxDepth {
 		return errNotJSON
 	}
@@ -195,14 +262,90 @@ func (s *scanner) array() error {
 		s.depth--
 		return nil
 	}
-	for ; ; s.space() {
-		if err := s.value(nil); err != nil {
+	for i := 0; ; i++ {
+		start := s.i
+		var child *node
+		if n != nil {
+			child = n.element(i)
+		}
+		if err := s.value(child); err != nil {
 			return err
+		}
+		if n != nil && len(n.picks) > 0 {
+			if err := s.pick(n.picks, s.b[start:s.i]); err != nil {
+				return err
+			}
 		}
 		if more, err := s.more(']'); !more {
 			return err
 		}
+		s.space()
 	}
+}
+
+// element is the node of the element at i; nil if it is not wanted.
+func (n *node) element(i int) *node {
+	if len(n.keys) == 0 {
+		return nil
+	}
+	if at := slices.Index(n.keys, strconv.Itoa(i)); at >= 0 {
+		return n.next[at]
+	}
+	return nil
+}
+
+// pick takes what is wanted of an element, which was passed over and so is JSON.
+func (s *scanner) pick(picks []*pick, element []byte) error {
+	if element[0] != '{' {
+		return nil
+	}
+	for _, p := range picks {
+		in := scanner{b: element, out: make([]value, len(p.of.paths))}
+		if err := in.value(&p.of.root); err != nil {
+			return err
+		}
+		if text, err := in.out[0].scalar(); err != nil || text != p.equal {
+			continue
+		}
+		for i, v := range in.out {
+			switch to := p.to[i]; {
+			case to < 0 || v.kind == absent:
+			case s.out[to].kind != absent:
+				s.out[to] = value{kind: several}
+			default:
+				s.out[to] = v
+			}
+		}
+	}
+	return nil
+}
+
+// elements are the raw elements of a JSON array; an error if it is none.
+func elements(array []byte) (all [][]byte, err error) {
+	s := scanner{b: array}
+	s.space()
+	if s.peek() != '[' {
+		return nil, errNotArray
+	}
+	s.i++
+	if s.space(); s.peek() == ']' {
+		s.i++
+	} else {
+		for more := true; more; s.space() {
+			start := s.i
+			if err := s.value(nil); err != nil {
+				return nil, err
+			}
+			all = append(all, array[start:s.i])
+			if more, err = s.more(']'); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if s.space(); s.i < len(array) {
+		return nil, errNotJSON
+	}
+	return all, nil
 }
 
 // more passes over what follows an element: a comma, or the end.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -46,6 +47,103 @@ func FuzzFields(f *testing.F) {
 		}
 		for i, path := range paths {
 			same(t, path, got[i], want[path])
+		}
+	})
+}
+
+// FuzzArrays holds paths into arrays to encoding/json.
+func FuzzArrays(f *testing.F) {
+	for _, v := range vectors(f) {
+		f.Add(v.Body)
+	}
+	for _, s := range []string{
+		`{"a":[{"n":"x","v":1},{"n":"y","v":2},{"n":"y","v":null}]}`, `{"a":[1,[{"v":2}],{"v":{"n":"y"}}]}`, `{"a":{"0":{"v":3},"1":4}}`, `{"a":[{"n":"y"},{"v":9,"n":"\u0079"}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var fs fields
+		var at [3]int
+		for i, path := range []string{"a.1.v", "a[n=y].v", "a"} {
+			var err error
+			if at[i], err = fs.add(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var of fields
+		for _, key := range []string{"v", "n"} {
+			if _, err := of.addKey(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := fs.scan(body)
+		if err == nil != json.Valid(body) {
+			if err == nil {
+				t.Fatal("what is not JSON is scanned")
+			}
+			return // a key comes twice, or the body is no object
+		}
+		if err != nil {
+			return
+		}
+		list, err := elements(got[at[2]].raw)
+		if (err == nil) != (got[at[2]].kind == composite && got[at[2]].raw[0] == '[') {
+			t.Fatalf("elements of %s: %v", got[at[2]].raw, err)
+		}
+		if err != nil {
+			return
+		}
+		var want []json.RawMessage
+		if err := json.Unmarshal(got[at[2]].raw, &want); err != nil || len(list) != len(want) {
+			t.Fatalf("%d elements, encoding/json %d, %v", len(list), len(want), err)
+		}
+		var second value
+		var chosen []value
+		for i, element := range list {
+			if !bytes.Equal(element, want[i]) {
+				t.Fatalf("element %d: %s, encoding/json %s", i, element, want[i])
+			}
+			values, err := of.scan(element)
+			if err != nil {
+				continue // no object
+			}
+			if i == 1 {
+				second = values[0]
+			}
+			if n, err := values[1].scalar(); err == nil && n == "y" && values[0].kind != absent {
+				chosen = append(chosen, values[0])
+			}
+		}
+		if !bytes.Equal(got[at[0]].raw, second.raw) {
+			t.Fatalf("a.1.v: %s, want %s", got[at[0]].raw, second.raw)
+		}
+		switch pick := got[at[1]]; {
+		case len(chosen) > 1 && pick.kind != several, len(chosen) == 0 && pick.kind != absent, len(chosen) == 1 && !bytes.Equal(pick.raw, chosen[0].raw):
+			t.Fatalf("a[n=y].v: %s, of %d", pick.raw, len(chosen))
+		}
+	})
+}
+
+// FuzzForm holds the form reader to net/url, but for what only it refuses.
+func FuzzForm(f *testing.F) {
+	for _, s := range []string{"a=1&b=2", "payload=%7B%22id%22%3A1%7D", "a=+%2B&&b", "a=1;b=2", "%zz=1", "=x", "a=1&a=2", "a[b]=c%00"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		list, err := parseForm(body)
+		want, wantErr := url.ParseQuery(string(body))
+		if (err != nil) != (wantErr != nil) {
+			if bytes.Count(body, []byte("&")) >= maxFormFields {
+				return
+			}
+			t.Fatalf("%v; net/url: %v", err, wantErr)
+		}
+		got := url.Values{}
+		for _, field := range list {
+			got.Add(field.name, field.value)
+		}
+		if err == nil && got.Encode() != want.Encode() {
+			t.Fatalf("%v; net/url: %v", got, want)
 		}
 	})
 }
@@ -166,6 +264,7 @@ func FuzzRead(f *testing.F) {
 		f.Add("msg_1", v.Body)
 	}
 	f.Add("", payment())
+	f.Add("", []byte("payload="+url.QueryEscape(string(payment()))))
 	f.Add("msg_1", payment("payment.succeeded", "refund.succeeded"))
 	f.Add("evt", []byte(`{"id":"evt_1","type":"charge.refunded","created":1,"livemode":true,"data":{"object":{"id":"ch","amount":5,"amount_refunded":3,"currency":"jpy"}}}`))
 	ps := []Provider{acme(f, nil)}

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
+	"sluice/pkg/event"
 	"sluice/pkg/order"
 )
 
@@ -16,18 +16,29 @@ import (
 // event type means. It is data: a built-in provider has it in its file, a declared
 // one in the endpoints file.
 type Layout struct {
-	// ID and Type are required in every webhook; the rest may be absent.
+	// Body is "json", the default, or "form" for application/x-www-form-urlencoded,
+	// whose paths are the names of its fields. JSON may also come as the one field
+	// payload of a form.
+	Body string `yaml:"body"`
+	// ID and Type are required in every webhook; the rest may be absent. Only an id may
+	// be made of several places, "event + data.id": see joinID.
 	ID   Paths `yaml:"id"`
 	Type Paths `yaml:"type"`
 	// Time is an integer of Unix time in TimeUnit ("s", the default, or "ms"), or
-	// RFC 3339 text.
-	Time     Paths  `yaml:"time"`
-	TimeUnit string `yaml:"time_unit"`
+	// RFC 3339 text. "rfc3339" takes only the text. With TimeFormat it is text in
+	// that format of package time, at the offset TimeZone (default UTC) if the format
+	// has none.
+	Time       Paths  `yaml:"time"`
+	TimeUnit   string `yaml:"time_unit"`
+	TimeFormat string `yaml:"time_format"`
+	TimeZone   string `yaml:"time_zone"`
 	// TimeRepeats: every delivery of one event states the same time.
 	TimeRepeats bool `yaml:"time_repeats"`
 	// ChangedBody is what an id that comes again with another reading means: "final",
 	// the default, or "update". An update needs a time in the body that changes with it.
 	ChangedBody string `yaml:"changed_body"`
+	// Trust is Signed, the default, or Hint where the signature leaves out what decides.
+	Trust event.Trust `yaml:"trust"`
 	// Mode is true or "live", or false or "test".
 	Mode Paths `yaml:"mode"`
 	// Order, Payment and Object are the ids that a fact belongs to (Reading).
@@ -37,7 +48,8 @@ type Layout struct {
 	Object  Paths `yaml:"object"`
 	Subject Paths `yaml:"subject"`
 	// Amount and PaymentAmount are in AmountUnit: "minor", the default, for
-	// integers of minor units, or "decimal" for exact decimals ("12.50").
+	// integers of minor units, or "decimal" for exact decimals ("12.50"). Both may be
+	// numbers or text.
 	Amount        Paths  `yaml:"amount"`
 	PaymentAmount Paths  `yaml:"payment_amount"`
 	AmountUnit    string `yaml:"amount_unit"`
@@ -45,30 +57,41 @@ type Layout struct {
 	// Places are the decimal places in which the provider counts a currency (upper
 	// case), where they are not ISO 4217's.
 	Places map[string]int `yaml:"places"`
-	// Full and Partial are the provider's own word on a refund's extent: true or false.
+	// Full and Partial are the provider's own word on a refund's extent, true or
+	// false; Extent is the word "full" or "partial".
 	Full    Paths `yaml:"full"`
 	Partial Paths `yaml:"partial"`
+	Extent  Paths `yaml:"extent"`
 	// Facts says what event types mean; a type that is not in it means nothing.
 	Facts []Fact `yaml:"facts"`
 }
 
 // Fact is the meaning of one event type. Of several rules for a type the first
-// whose condition holds counts. Paths replace the layout's for this type.
+// whose condition holds counts. Paths and trust replace the layout's for this type.
 type Fact struct {
 	Type string     `yaml:"type"`
 	Kind order.Kind `yaml:"kind"`
-	// When holds if each path has the value beside it, as text.
+	// When holds if each path has the value beside it, as text; beside "", if it says
+	// nothing.
 	When          map[string]string `yaml:"when"`
+	Trust         event.Trust       `yaml:"trust"`
 	Order         Paths             `yaml:"order"`
 	Payment       Paths             `yaml:"payment"`
 	Object        Paths             `yaml:"object"`
 	Amount        Paths             `yaml:"amount"`
 	PaymentAmount Paths             `yaml:"payment_amount"`
+	Extent        Paths             `yaml:"extent"`
 }
 
 // Paths are places in a webhook, tried in order; the first that says something
-// (not null, not "") counts. A place is keys of the body joined by dots
-// (data.object.id), or header:NAME.
+// (not null, not "") counts. A place is one of
+//
+//	data.object.id           keys of the body
+//	data.refunds.0.id        an element of an array, from 0
+//	links[rel=up].href       the object in an array that has a value; two of them are refused
+//	header:NAME, query:NAME  a request header, a parameter of the request's URL
+//	=TEXT                    always this text
+//	last:PATH                what follows the last / of the text there
 type Paths []string
 
 // UnmarshalYAML takes one path or a list.
@@ -83,22 +106,27 @@ func (p *Paths) UnmarshalYAML(unmarshal func(any) error) error {
 
 // layout is a Layout made ready to read.
 type layout struct {
+	source Layout
 	fields fields
 
-	id, typ, time, mode              places
-	subject, currency, full, partial places
-	order, payment, object           places // for types that mean nothing
-	timeUnit                         time.Duration
-	timeRepeats, decimal             bool
-	changedBody                      ChangedBody
-	decimals                         map[string]int
-	facts                            map[string][]fact
+	id                                       []places // each joined
+	typ, time, mode                          places
+	subject, currency, full, partial, extent places
+	order, payment, object                   places // for types that mean nothing
+	timeForm                                 timeForm
+	timeRepeats, decimal, form               bool
+	trust                                    event.Trust
+	changedBody                              ChangedBody
+	decimals                                 map[string]int
+	facts                                    map[string][]fact
+	needed                                   []string // headers, in lower case
 }
 
 type fact struct {
-	kind                                          order.Kind
-	when                                          []condition
-	order, payment, object, amount, paymentAmount places
+	kind                                                  order.Kind
+	when                                                  []condition
+	trust                                                 event.Trust
+	order, payment, object, amount, paymentAmount, extent places
 }
 
 type condition struct {
@@ -108,53 +136,105 @@ type condition struct {
 
 type places []place
 
-// place is one of Paths: a header, or a value of the body.
+// place is one of Paths.
 type place struct {
 	path   string
-	header string
-	index  int
+	source placeKind
+	name   string // of the header or parameter; the constant's text
+	index  int    // of the value of the body
+	last   bool
 }
 
-const headerPrefix = "header:"
+type placeKind uint8
 
-// compile reports everything that is wrong with a layout.
+const (
+	inBody placeKind = iota
+	inHeader
+	inQuery
+	constant
+)
+
+const (
+	headerPrefix = "header:"
+	queryPrefix  = "query:"
+	lastPrefix   = "last:"
+	plus         = " + " // between the places of one id
+)
+
+// place makes a path ready; what is of the body is wanted of the fields from now on.
+func (c *layout) place(path string) (place, error) {
+	p := place{path: path}
+	rest := path
+	if rest, p.last = strings.CutPrefix(rest, lastPrefix); p.last && rest == "" {
+		return p, fmt.Errorf("path %q names nothing", path)
+	}
+	for prefix, kind := range map[string]placeKind{headerPrefix: inHeader, queryPrefix: inQuery, "=": constant} {
+		if name, ok := strings.CutPrefix(rest, prefix); ok {
+			if p.source, p.name = kind, name; name == "" {
+				return p, fmt.Errorf("path %q names nothing", path)
+			}
+		}
+	}
+	var err error
+	switch p.source {
+	case inHeader:
+		c.needed = append(c.needed, strings.ToLower(p.name))
+	case inQuery:
+		c.needed = append(c.needed, QueryHeader)
+	case inBody:
+		add := c.fields.add
+		if c.form {
+			add = c.fields.addKey
+		}
+		p.index, err = add(rest)
+	}
+	return p, err
+}
+
+// compile reports everything that is wrong with a layout, each with its key.
 func (l Layout) compile() (*layout, error) {
-	c := &layout{timeRepeats: l.TimeRepeats, decimals: l.Places, facts: map[string][]fact{}}
+	c := &layout{source: l, timeRepeats: l.TimeRepeats, decimals: l.Places, facts: map[string][]fact{}}
 	var problems []error
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf("reading."+format, args...)) }
-	at := func(path string) place {
-		if name, ok := strings.CutPrefix(path, headerPrefix); ok {
-			return place{path: path, header: name}
-		}
-		i, err := c.fields.add(path)
-		if err != nil {
-			problem("%w", err)
-		}
-		return place{path: path, index: i}
-	}
-	all := func(ps Paths) (out places) {
-		for _, p := range ps {
-			out = append(out, at(p))
+	all := func(key string, ps Paths) (out places) {
+		for _, path := range ps {
+			p, err := c.place(path)
+			if err != nil {
+				problem("%s: %w", key, err)
+			}
+			out = append(out, p)
 		}
 		return out
 	}
+	trust := func(key string, own, common event.Trust) event.Trust {
+		if own != "" && own != event.Signed && own != event.Hint {
+			problem("%s: %q is neither signed nor hint", key, own)
+		}
+		return cmp.Or(own, common)
+	}
 
-	c.id, c.typ, c.time, c.mode = all(l.ID), all(l.Type), all(l.Time), all(l.Mode)
-	c.subject, c.currency, c.full, c.partial = all(l.Subject), all(l.Currency), all(l.Full), all(l.Partial)
-	c.order, c.payment, c.object = all(l.Order), all(l.Payment), all(l.Object)
+	switch l.Body {
+	case "", "json":
+	case "form":
+		c.form = true
+	default:
+		problem("body: %q is neither json nor form", l.Body)
+	}
+	for _, path := range l.ID {
+		c.id = append(c.id, all("id", strings.Split(path, plus)))
+	}
+	c.typ, c.time, c.mode = all("type", l.Type), all("time", l.Time), all("mode", l.Mode)
+	c.subject, c.currency = all("subject", l.Subject), all("currency", l.Currency)
+	c.full, c.partial, c.extent = all("full", l.Full), all("partial", l.Partial), all("extent", l.Extent)
+	c.order, c.payment, c.object = all("order", l.Order), all("payment", l.Payment), all("object", l.Object)
+	amount, paymentAmount := all("amount", l.Amount), all("payment_amount", l.PaymentAmount)
+	c.trust = trust("trust", l.Trust, event.Signed)
+	c.timeForm = newTimeForm(l, problem)
 	if len(c.id) == 0 {
 		problem("id: no path: say where the event's id is, for example `id` or `header:X-Event-Id`")
 	}
 	if len(c.typ) == 0 {
 		problem("type: no path: say where the event's type is")
-	}
-	switch l.TimeUnit {
-	case "", "s":
-		c.timeUnit = time.Second
-	case "ms":
-		c.timeUnit = time.Millisecond
-	default:
-		problem("time_unit: %q is neither s nor ms", l.TimeUnit)
 	}
 	rule, ok := changedBodies[l.ChangedBody]
 	if !ok {
@@ -162,7 +242,7 @@ func (l Layout) compile() (*layout, error) {
 	}
 	if c.changedBody = rule; rule == Update {
 		// By a time of the delivery the copies of one reading would come out different.
-		if len(l.Time) == 0 || slices.ContainsFunc(l.Time, func(p string) bool { return strings.HasPrefix(p, headerPrefix) }) {
+		if len(l.Time) == 0 || slices.ContainsFunc(c.time, func(p place) bool { return p.source != inBody }) {
 			problem("changed_body: update needs a time in the body: the latest reading counts")
 		}
 		if l.TimeRepeats {
@@ -176,38 +256,67 @@ func (l Layout) compile() (*layout, error) {
 	default:
 		problem("amount_unit: %q is neither minor nor decimal", l.AmountUnit)
 	}
-	for code, n := range l.Places {
-		if _, ok := order.Exponent(code); !ok || n < 0 || n > 4 {
-			problem("places: %s: %d: give a currency of ISO 4217 in upper case 0 to 4 decimal places", code, n)
+	for _, code := range slices.Sorted(maps.Keys(l.Places)) {
+		if _, ok := order.Exponent(code); !ok || l.Places[code] < 0 || l.Places[code] > 4 {
+			problem("places: %s: %d: give a currency of ISO 4217 in upper case 0 to 4 decimal places", code, l.Places[code])
 		}
 	}
 	for i, f := range l.Facts {
+		at := fmt.Sprintf("facts[%d] (%s)", i, f.Type)
 		if f.Type == "" {
-			problem("facts[%d]: no type", i)
+			problem("%s: no type", at)
 		}
 		if f.Kind == order.KindNone || f.Kind == order.KindRegistered || f.Kind.IsDecision() {
-			problem("facts[%d] (%s): kind: missing, or one that no provider states", i, f.Type)
+			problem("%s: kind: missing, or one that no provider states", at)
 		}
-		or := func(own, common Paths) places {
+		or := func(key string, own Paths, common places) places {
 			if len(own) > 0 {
-				return all(own)
+				return all(at+": "+key, own)
 			}
-			return all(common)
+			return common
 		}
-		r := fact{kind: f.Kind, order: or(f.Order, l.Order), payment: or(f.Payment, l.Payment), object: or(f.Object, l.Object),
-			amount: or(f.Amount, l.Amount), paymentAmount: or(f.PaymentAmount, l.PaymentAmount)}
+		r := fact{
+			kind: f.Kind, trust: trust(at+": trust", f.Trust, c.trust),
+			order: or("order", f.Order, c.order), payment: or("payment", f.Payment, c.payment), object: or("object", f.Object, c.object),
+			amount: or("amount", f.Amount, amount), paymentAmount: or("payment_amount", f.PaymentAmount, paymentAmount), extent: or("extent", f.Extent, c.extent),
+		}
 		for _, path := range slices.Sorted(maps.Keys(f.When)) {
-			r.when = append(r.when, condition{at(path), f.When[path]})
+			r.when = append(r.when, condition{all(at+": when", Paths{path})[0], f.When[path]})
 		}
 		if len(r.order)+len(r.payment) == 0 {
-			problem("facts[%d] (%s): no path of an order or a payment: the fact would belong to nothing", i, f.Type)
+			problem("%s: no path of an order or a payment: the fact would belong to nothing", at)
 		}
 		if needsAmount(f.Kind) && (len(r.amount) == 0 || len(c.currency) == 0) {
-			problem("facts[%d] (%s): no path of an amount or of its currency", i, f.Type)
+			problem("%s: no path of an amount or of its currency", at)
 		}
 		c.facts[f.Type] = append(c.facts[f.Type], r)
 	}
+	slices.Sort(c.needed)
+	c.needed = slices.Compact(c.needed)
 	return c, errors.Join(problems...)
+}
+
+// withOrder is the layout with other places of the shop's order id, for every type.
+func (c *layout) withOrder(at Paths) (*layout, error) {
+	if len(at) == 0 {
+		return c, errors.New("no path: say where the shop's order id is")
+	}
+	var problems []error
+	for _, path := range at {
+		scratch := layout{form: c.form}
+		if _, err := scratch.place(path); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) > 0 {
+		return c, errors.Join(problems...)
+	}
+	l := c.source
+	l.Order, l.Facts = at, slices.Clone(l.Facts)
+	for i := range l.Facts {
+		l.Facts[i].Order = nil
+	}
+	return l.compile()
 }
 
 // mustCompile is for the layouts of built-in providers.
@@ -219,17 +328,14 @@ func (l Layout) mustCompile() *layout {
 	return c
 }
 
-// headers names the headers the layout reads, in lower case.
-func (c *layout) headers() (names []string) {
-	for _, ps := range []places{c.id, c.typ, c.time, c.mode, c.subject, c.currency, c.order, c.payment, c.object} {
-		for _, p := range ps {
-			if p.header != "" {
-				names = append(names, strings.ToLower(p.header))
-			}
-		}
+// headers names these headers and those that the layout reads, in lower case.
+func (c *layout) headers(names ...string) []string {
+	all := slices.Clone(c.needed)
+	for _, name := range names {
+		all = append(all, strings.ToLower(name))
 	}
-	slices.SortFunc(names, cmp.Compare[string])
-	return slices.Compact(names)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // needsAmount: the kinds that move money.

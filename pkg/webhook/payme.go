@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
@@ -302,7 +301,7 @@ func (p Payme) Read(header Headers, body []byte) (Reading, error) {
 // paymeStored adds what the merchant role stored, or says that it did not.
 func paymeStored(header Headers, r *Reading) error {
 	p := page{header: header}
-	at := func(name string) places { return places{{path: name, header: name}} }
+	at := func(name string) places { return places{{path: name, source: inHeader, name: name}} }
 	if v, _ := p.find(at(PaymeOrder)); !v.given() && p.err == nil {
 		r.Trust = event.Hint
 		return nil
@@ -332,7 +331,7 @@ func paymeStored(header Headers, r *Reading) error {
 
 // paymeTime is Unix milliseconds as a time; zero if it cannot be one.
 func paymeTime(ms int64) time.Time {
-	t, err := value{kind: plain, raw: strconv.AppendInt(nil, ms, 10)}.time(time.Millisecond)
+	t, err := timeForm{unit: time.Millisecond}.unix(ms)
 	if err != nil || ms == 0 {
 		return time.Time{}
 	}

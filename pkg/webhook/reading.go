@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"sluice/pkg/event"
 	"sluice/pkg/order"
@@ -16,13 +15,13 @@ import (
 // make it unreadable. A type that states a fact is refused unless everything the
 // fact needs is there, exactly.
 func (c *layout) read(header Headers, body []byte) (Reading, error) {
-	values, err := c.fields.scan(body)
+	values, err := c.scan(body)
 	if err != nil {
 		return Reading{}, err
 	}
 	p := page{header: header, values: values}
-	r := Reading{Trust: event.Signed}
-	r.ID = need(&p, c.id, "id", value.id)
+	r := Reading{}
+	r.ID = p.id(c.id)
 	r.Type = need(&p, c.typ, "type", value.name)
 	if p.err != nil {
 		return Reading{}, p.err
@@ -31,8 +30,8 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	r.Fact = f.kind
-	r.Time = take(&p, c.time, func(v value) (time.Time, error) { return v.time(c.timeUnit) })
+	r.Fact, r.Trust = f.kind, f.trust
+	r.Time = take(&p, c.time, c.timeForm.read)
 	r.Mode = take(&p, c.mode, value.mode)
 	r.Order = take(&p, f.order, value.id)
 	r.Payment = take(&p, f.payment, value.id)
@@ -42,7 +41,7 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 		return r, nil
 	}
 	c.money(&p, f, &r)
-	r.Extent = c.extent(&p)
+	r.Extent = c.extentOf(&p, f)
 	switch {
 	case p.err != nil:
 		return Reading{}, p.err
@@ -55,6 +54,17 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	return r, nil
 }
 
+func (c *layout) scan(body []byte) ([]value, error) {
+	if c.form {
+		return c.fields.scanForm(body)
+	}
+	body, err := unwrap(body)
+	if err != nil {
+		return nil, err
+	}
+	return c.fields.scan(body)
+}
+
 // fact finds the rule for a type; the zero rule, with the layout's own paths,
 // where nothing applies. A condition on a value that is broken refuses the body:
 // the fact may be there, and would be lost.
@@ -64,7 +74,10 @@ rules:
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
 			if !v.given() {
-				continue rules
+				if w.equal != "" {
+					continue rules
+				}
+				continue
 			}
 			s, err := v.scalar()
 			if err != nil {
@@ -76,7 +89,7 @@ rules:
 		}
 		return f, nil
 	}
-	return fact{order: c.order, payment: c.payment, object: c.object}, nil
+	return fact{trust: c.trust, order: c.order, payment: c.payment, object: c.object}, nil
 }
 
 func (c *layout) money(p *page, f fact, r *Reading) {
@@ -97,7 +110,13 @@ func (c *layout) money(p *page, f fact, r *Reading) {
 	r.PaymentAmount = take(p, f.paymentAmount, amount)
 }
 
-func (c *layout) extent(p *page) Extent {
+func (c *layout) extentOf(p *page, f fact) Extent {
+	switch take(p, f.extent, value.text) {
+	case "full":
+		return Full
+	case "partial":
+		return Partial
+	}
 	full, fullGiven := given(p, c.full, value.bool)
 	partial, partialGiven := given(p, c.partial, value.bool)
 	switch {
@@ -126,18 +145,99 @@ func (p *page) fail(format string, args ...any) {
 func (p *page) find(places places) (value, string) {
 	for _, at := range places {
 		v := value{}
-		if at.header == "" {
+		switch at.source {
+		case inBody:
 			v = p.values[at.index]
-		} else if vs := p.header(at.header); len(vs) == 1 {
-			v = value{kind: plain, raw: []byte(vs[0])}
-		} else if len(vs) > 1 {
-			p.fail("header %s comes %d times", at.header, len(vs))
+		case constant:
+			v = value{kind: plain, raw: []byte(at.name)}
+		case inHeader:
+			v = p.one("header", at.name, p.header(at.name))
+		case inQuery:
+			v = p.one("parameter", at.name, p.parameters(at.name))
+		}
+		if at.last && v.given() {
+			v = v.last()
 		}
 		if v.given() {
 			return v, at.path
 		}
 	}
 	return value{}, ""
+}
+
+// one is the only one of values, if there is any.
+func (p *page) one(what, name string, values []string) value {
+	switch {
+	case len(values) == 1:
+		return value{kind: plain, raw: []byte(values[0])}
+	case len(values) > 1:
+		p.fail("%s %s comes %d times", what, name, len(values))
+	}
+	return value{}
+}
+
+// parameters are the values of a parameter of the request's URL.
+func (p *page) parameters(name string) (values []string) {
+	for _, query := range p.header(QueryHeader) {
+		list, err := parseForm([]byte(query))
+		if err != nil {
+			p.fail("the query of the request's URL cannot be read")
+		}
+		for _, f := range list {
+			if f.name == name {
+				values = append(values, f.value)
+			}
+		}
+	}
+	return values
+}
+
+// id is the event's id: the first of the ways that says something, joined of its parts.
+func (p *page) id(ways []places) string {
+	for _, parts := range ways {
+		if len(parts) == 1 {
+			if id, ok := given(p, parts, value.id); ok || p.err != nil {
+				return id
+			}
+			continue
+		}
+		texts := make([]string, 0, len(parts))
+		for _, at := range parts {
+			if s, ok := given(p, places{at}, value.part); ok {
+				texts = append(texts, s)
+			}
+		}
+		if len(texts) < len(parts) {
+			continue
+		}
+		id := joinID(texts...)
+		if len(id) > maxID {
+			p.fail("the event's id %w", errLong)
+		}
+		return id
+	}
+	p.fail("the event states no id")
+	return ""
+}
+
+// joinID is an id made of several parts, "a:b". A ":" in a part is written %3A and
+// a "%" %25, so that other parts never make the same id (O25).
+func joinID(parts ...string) string {
+	escaped := make([]string, len(parts))
+	for i, part := range parts {
+		escaped[i] = idEscapes.Replace(part)
+	}
+	return strings.Join(escaped, ":")
+}
+
+var idEscapes = strings.NewReplacer("%", "%25", ":", "%3A")
+
+// part is a part of an id: an id, or true or false.
+func (v value) part() (string, error) {
+	if v.kind == boolean {
+		return string(v.raw), nil
+	}
+	return v.id()
 }
 
 // given reads a value, and says whether there was one.
@@ -170,16 +270,13 @@ func need[T any](p *page, at places, what string, as func(value) (T, error)) T {
 	return t
 }
 
+// mode is live or test, or whether it is live.
 func (v value) mode() (event.Mode, error) {
-	if v.kind == boolean {
-		if v.raw[0] == 't' {
-			return event.Live, nil
-		}
+	switch s, err := v.scalar(); {
+	case err == nil && (s == "live" || s == "true"):
+		return event.Live, nil
+	case err == nil && (s == "test" || s == "false"):
 		return event.Test, nil
-	}
-	s, err := v.text()
-	if m := event.Mode(s); err == nil && (m == event.Live || m == event.Test) {
-		return m, nil
 	}
 	return "", errNotMode
 }
@@ -202,7 +299,10 @@ func (v value) currency() (string, error) {
 // decimal may be text or a JSON number, whose digits are read as they stand.
 func (c *layout) amount(v value, currency string) (int64, error) {
 	if c.decimal {
-		s, err := v.scalar()
+		if v.kind == number {
+			return order.ParseNumber(string(v.raw), currency)
+		}
+		s, err := v.text()
 		if err != nil {
 			return 0, err
 		}

@@ -23,23 +23,24 @@ type standardWebhooks struct {
 	// prefixes of the three headers, in order of preference.
 	prefixes  []string
 	tolerance Tolerance
+	layout    *layout
 }
 
 // Both ways, as the libraries do.
 var standardTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Second}
 
 func newStandardWebhooks() Provider {
-	return standardWebhooks{"standard_webhooks", []string{"webhook-"}, standardTolerance}
+	return standardWebhooks{"standard_webhooks", []string{"webhook-"}, standardTolerance, standardLayout}
 }
 
 func newSvix() Provider {
-	return standardWebhooks{"svix", []string{"svix-", "webhook-"}, standardTolerance}
+	return standardWebhooks{"svix", []string{"svix-", "webhook-"}, standardTolerance, standardLayout}
 }
 
-func (p standardWebhooks) Name() string           { return p.name }
-func (p standardWebhooks) Tolerance() Tolerance   { return p.tolerance }
-func (standardWebhooks) TimeRepeats() bool        { return standardLayout.timeRepeats }
-func (standardWebhooks) ChangedBody() ChangedBody { return standardLayout.changedBody }
+func (p standardWebhooks) Name() string             { return p.name }
+func (p standardWebhooks) Tolerance() Tolerance     { return p.tolerance }
+func (p standardWebhooks) TimeRepeats() bool        { return p.layout.timeRepeats }
+func (p standardWebhooks) ChangedBody() ChangedBody { return p.layout.changedBody }
 
 func (p standardWebhooks) Profile() Profile {
 	f := Profile{
@@ -65,11 +66,17 @@ func (p standardWebhooks) WithTolerance(t Tolerance) Provider {
 	return p
 }
 
-func (p standardWebhooks) SignatureHeaders() (names []string) {
+func (p standardWebhooks) WithOrder(at Paths) (_ Provider, err error) {
+	p.layout, err = p.layout.withOrder(at)
+	return p, err
+}
+
+func (p standardWebhooks) SignatureHeaders() []string {
+	var names []string
 	for _, prefix := range p.prefixes {
 		names = append(names, prefix+"id", prefix+"timestamp", prefix+"signature")
 	}
-	return names
+	return p.layout.headers(names...)
 }
 
 // prefix is that of the headers a request is verified and read by: the first of
@@ -219,8 +226,11 @@ func (p standardWebhooks) Sign(s Secret, id string, at time.Time, body []byte) (
 
 func (p standardWebhooks) Read(header Headers, body []byte) (Reading, error) {
 	prefix := p.prefix(header)
-	return standardLayout.read(func(name string) []string {
-		return header(prefix + strings.TrimPrefix(name, "webhook-"))
+	return p.layout.read(func(name string) []string {
+		if own, ok := strings.CutPrefix(name, "webhook-"); ok {
+			name = prefix + own
+		}
+		return header(name)
 	}, body)
 }
 

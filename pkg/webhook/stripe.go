@@ -16,22 +16,34 @@ import (
 // stripe signs `t.body` with HMAC-SHA256, the key being the whole secret with its
 // whsec_ (stripe-go v82 webhook/client.go, stripe-python _webhook.py). Everything
 // in the body is signed.
-type stripe struct{ tolerance Tolerance }
+type stripe struct {
+	tolerance Tolerance
+	layout    *layout
+}
 
 const stripeSignature = "Stripe-Signature"
 
 func newStripe() Provider {
 	// All official SDKs: 300 s, old only. See Tolerance.
-	return stripe{Tolerance{Past: 300 * time.Second, Future: Unlimited}}
+	return stripe{Tolerance{Past: 300 * time.Second, Future: Unlimited}, stripeLayout}
 }
 
-func (stripe) Name() string                              { return "stripe" }
-func (stripe) SignatureHeaders() []string                { return []string{"stripe-signature"} }
-func (stripe) TimeRepeats() bool                         { return stripeLayout.timeRepeats }
-func (stripe) ChangedBody() ChangedBody                  { return stripeLayout.changedBody }
-func (p stripe) Tolerance() Tolerance                    { return p.tolerance }
-func (stripe) WithTolerance(t Tolerance) Provider        { return stripe{t} }
-func (stripe) Read(h Headers, b []byte) (Reading, error) { return stripeLayout.read(h, b) }
+func (stripe) Name() string                                { return "stripe" }
+func (p stripe) SignatureHeaders() []string                { return p.layout.headers(stripeSignature) }
+func (p stripe) TimeRepeats() bool                         { return p.layout.timeRepeats }
+func (p stripe) ChangedBody() ChangedBody                  { return p.layout.changedBody }
+func (p stripe) Tolerance() Tolerance                      { return p.tolerance }
+func (p stripe) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+
+func (p stripe) WithTolerance(t Tolerance) Provider {
+	p.tolerance = t
+	return p
+}
+
+func (p stripe) WithOrder(at Paths) (_ Provider, err error) {
+	p.layout, err = p.layout.withOrder(at)
+	return p, err
+}
 
 func (stripe) Profile() Profile {
 	return Profile{

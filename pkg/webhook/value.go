@@ -5,15 +5,14 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// value is what lies at a wanted path, or in a header.
+// value is what lies at a wanted path, or in a header, a query or a form.
 type value struct {
 	kind valueKind
-	raw  []byte // the JSON token; a header's text as it is
+	raw  []byte // the JSON token; other text as it is
 }
 
 type valueKind uint8
@@ -24,8 +23,9 @@ const (
 	boolean
 	number
 	quoted // a JSON string
-	plain  // a header's text
+	plain  // text that is not JSON: a header's, a form's
 	composite
+	several // more than one value where one must be
 )
 
 func jsonValue(token []byte) value {
@@ -62,6 +62,7 @@ const maxID = 255
 
 var (
 	errNotText    = errors.New("is not text")
+	errSeveral    = errors.New("is there more than once")
 	errNotID      = errors.New("is neither text nor an integer of 64 bits")
 	errLong       = errors.New("is longer than 255 bytes")
 	errBlank      = errors.New("is blank")
@@ -85,6 +86,8 @@ func (v value) text() (string, error) {
 			return "", errBroken
 		}
 		return string(v.raw), nil
+	case several:
+		return "", errSeveral
 	}
 	return "", errNotText
 }
@@ -148,34 +151,26 @@ func (v value) scalar() (string, error) {
 	return v.text()
 }
 
+// bool is true or false, bare or as text.
 func (v value) bool() (bool, error) {
-	if v.kind != boolean {
-		return false, errNotBool
+	switch s, err := v.scalar(); {
+	case err == nil && s == "true":
+		return true, nil
+	case err == nil && s == "false":
+		return false, nil
 	}
-	return v.raw[0] == 't', nil
+	return false, errNotBool
 }
 
-// lastSecond is the end of the year 9999, the last that RFC 3339 can write.
-const lastSecond = 253402300799
-
-// time is Unix time in units of unit, or RFC 3339.
-func (v value) time(unit time.Duration) (time.Time, error) {
-	if n, err := v.integer(); err == nil {
-		perSecond := int64(time.Second / unit)
-		if n < 0 || n/perSecond > lastSecond {
-			return time.Time{}, errNotTime
-		}
-		return time.Unix(n/perSecond, n%perSecond*int64(unit)).UTC(), nil
-	}
+// last is what follows the last slash of a text, without a URL's query: the id in
+// the address of a resource.
+func (v value) last() value {
 	s, err := v.text()
 	if err != nil {
-		return time.Time{}, errNotTime
+		return v
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return time.Time{}, errNotTime
-	}
-	return t.UTC(), nil
+	s, _, _ = strings.Cut(s, "?")
+	return value{kind: plain, raw: []byte(s[strings.LastIndexByte(s, '/')+1:])}
 }
 
 // unquote resolves a JSON string's escapes. Unlike encoding/json it refuses what

@@ -4,6 +4,7 @@
 package conformance
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -12,6 +13,8 @@ import (
 	"math"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,6 +77,8 @@ type testCase struct {
 		CertPEM          string   `json:"cert_pem"`
 		CAPEM            string   `json:"ca_pem"`
 		PublicKey        string   `json:"public_key"`
+		NotificationURL  string   `json:"notification_url"`
+		Algorithm        string   `json:"algorithm"`
 	} `json:"config"`
 
 	// of a fixture
@@ -81,19 +86,27 @@ type testCase struct {
 	Form map[string]string `json:"form"`
 }
 
-// provider is the built-in one of the scheme's name, where a provider has
-// several (github_sha1), else of the provider's.
+// schemes are the built-in providers of schemes that have a provider of their own.
+var schemes = map[string]string{
+	"github_sha1":            "github_sha1",
+	"shopify_events_hmac":    "shopify_events",
+	"adyen_hmac_header":      "adyen_platform",
+	"twilio_sig HMAC_SHA256": "twilio_sha256",
+}
+
+// provider is the built-in one of the vector's scheme and algorithm.
 func (c testCase) provider() (webhook.Provider, bool) {
-	if p, ok := webhook.Builtin(c.Scheme); ok {
-		return p, true
-	}
-	return webhook.Builtin(c.Provider)
+	scheme := strings.TrimSpace(c.Scheme + " " + c.Config.Algorithm)
+	return webhook.Builtin(cmp.Or(schemes[scheme], c.Provider))
 }
 
 func (c testCase) header() webhook.Headers {
 	var list []event.Header
 	for name, value := range c.Headers {
 		list = append(list, event.Header{Name: name, Value: []byte(value)})
+	}
+	if _, query, ok := strings.Cut(c.URL, "?"); ok {
+		list = append(list, event.Header{Name: webhook.QueryHeader, Value: []byte(query)})
 	}
 	return webhook.StoredHeaders(list)
 }
@@ -105,10 +118,7 @@ func (c testCase) verify(p webhook.Provider) error {
 	if err := json.Unmarshal(c.Expect, &want); err != nil {
 		return fmt.Errorf("read expect: %w", err)
 	}
-	secrets, err := c.secrets(p)
-	if err != nil {
-		return err
-	}
+	secrets := c.secrets(p)
 	if n := c.Config.ToleranceSeconds; n != nil {
 		timed, ok := p.(webhook.Timed)
 		if !ok {
@@ -125,7 +135,8 @@ func (c testCase) verify(p webhook.Provider) error {
 	if c.Now != nil {
 		now = time.Unix(*c.Now, 0)
 	}
-	req := webhook.Request{Method: c.Method, URL: c.URL, Header: c.header(), Body: *c.BodyBase64}
+	var err error
+	req := webhook.Request{Method: c.Method, URL: cmp.Or(c.Config.NotificationURL, c.URL), Header: c.header(), Body: *c.BodyBase64}
 	if req.Remote, err = c.remote(p); err != nil {
 		return err
 	}
@@ -142,25 +153,21 @@ func (c testCase) verify(p webhook.Provider) error {
 	return nil
 }
 
-// secrets are all that the receiver accepts; none where the scheme has none.
-func (c testCase) secrets(p webhook.Provider) (secrets []webhook.Secret, err error) {
+// secrets are all that the receiver accepts; none where the scheme has none. One that
+// no endpoint would start with verifies nothing.
+func (c testCase) secrets(p webhook.Provider) (secrets []webhook.Secret) {
 	if p.Profile().Secret == "" {
-		return nil, nil
+		return nil
 	}
 	for i, text := range append([]string{c.Secret}, c.Config.ExtraSecrets...) {
 		if c.Config.PublicKey != "" {
 			text = c.Config.PublicKey + ":" + text
 		}
-		s, err := webhook.NewSecret(fmt.Sprintf("%d", i), text)
-		if err == nil {
-			err = p.CheckSecret(s)
+		if s := webhook.VectorSecret(strconv.Itoa(i), text); p.CheckSecret(s) == nil {
+			secrets = append(secrets, s)
 		}
-		if err != nil {
-			return nil, err
-		}
-		secrets = append(secrets, s)
 	}
-	return secrets, nil
+	return secrets
 }
 
 // remote is who sent it: where the case does not say, somebody who may.
@@ -179,7 +186,8 @@ func (c testCase) certificate() (out webhook.Certificate, err error) {
 	if out.Chain, err = parseCertificates(c.Config.CertPEM); err != nil {
 		return out, fmt.Errorf("read cert_pem: %w", err)
 	}
-	trusted, err := parseCertificates(c.Config.CAPEM)
+	// Without one, the certificate itself is trusted.
+	trusted, err := parseCertificates(cmp.Or(c.Config.CAPEM, c.Config.CertPEM))
 	if err != nil {
 		return out, fmt.Errorf("read ca_pem: %w", err)
 	}
@@ -231,23 +239,50 @@ func (o *optional) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.value)
 }
 
+// payload is the body; a form's fields are sorted by name, as providers promise no order.
+func (c testCase) payload() []byte {
+	if c.Form == nil {
+		return c.Body
+	}
+	form := url.Values{}
+	for name, v := range c.Form {
+		form.Set(name, v)
+	}
+	return []byte(form.Encode())
+}
+
+// read compares the reading of a fixture, or those of a batch with a list of them.
 func (c testCase) read(p webhook.Provider) error {
-	var want expected
+	var want []expected
+	if c.Expect[0] == '{' {
+		c.Expect = slices.Concat([]byte{'['}, c.Expect, []byte{']'})
+	}
 	if err := json.Unmarshal(c.Expect, &want); err != nil {
 		return fmt.Errorf("read expect: %w", err)
 	}
-	body := []byte(c.Body)
-	if c.Form != nil {
-		form := url.Values{}
-		for name, v := range c.Form {
-			form.Set(name, v)
+	bodies := [][]byte{c.payload()}
+	if batched, ok := p.(webhook.Batched); ok {
+		var err error
+		if bodies, err = batched.Split(bodies[0]); err != nil {
+			return fmt.Errorf("no batch: %w", err)
 		}
-		body = []byte(form.Encode())
 	}
-	r, err := p.Read(c.header(), body)
-	if err != nil {
-		return fmt.Errorf("unreadable: %w", err)
+	if len(bodies) != len(want) {
+		return fmt.Errorf("%d events, expected %d", len(bodies), len(want))
 	}
+	for i, body := range bodies {
+		r, err := p.Read(c.header(), body)
+		if err != nil {
+			return fmt.Errorf("unreadable: %w", err)
+		}
+		if err := want[i].compare(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (want expected) compare(r webhook.Reading) error {
 	var wrong []string
 	compare := func(field string, want optional, got any) {
 		if want.value == nil && (got == "" || got == int64(0)) {
