@@ -1,0 +1,104 @@
+package lookup
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+// midtrans: a transaction, asked for by the shop's order id
+// (docs.midtrans.com/reference/get-transaction-status). An unknown one may come as 200
+// with another status_code in the body. Times are of UTC+7, without saying so. Refunds
+// come as a total.
+var midtrans = API{
+	Provider:   "midtrans",
+	Docs:       "https://docs.midtrans.com/reference/get-transaction-status",
+	Live:       "https://api.midtrans.com",
+	Test:       "https://api.sandbox.midtrans.com",
+	Credential: "the server key",
+	Rate:       10,
+	auth:       func(a Account, _ time.Time) map[string]string { return basic(a.Secret, "") },
+	next: func(r readers, c call) (*Request, result) {
+		asked := cmp.Or(c.target.Order, c.target.Payment)
+		switch {
+		case !askable(asked):
+			return nil, unnamed
+		case len(c.got) == 0:
+			return c.get("/v2/%s/status", asked), result{}
+		}
+		var status struct {
+			Code     string `json:"status_code"`
+			Order    string `json:"order_id"`
+			Payment  string `json:"transaction_id"`
+			Made     string `json:"transaction_time"`
+			Settled  string `json:"settlement_time"`
+			Currency string `json:"currency"`
+		}
+		if json.Unmarshal(c.got[0], &status) != nil {
+			return nil, result{outcome: Unreadable, why: errNotJSON.Error()}
+		}
+		switch code := status.Code; {
+		case code == "404":
+			return nil, result{outcome: Unknown, why: "status_code 404: the provider knows no such transaction"}
+		case code == "401" || code == "403":
+			return nil, result{outcome: Refused, why: "status_code " + code + ": the provider does not take the server key"}
+		case len(code) == 3 && code[0] == '5':
+			return nil, result{outcome: Unavailable, why: "status_code " + code}
+		case asked != status.Order && asked != status.Payment:
+			return nil, another
+		}
+		result := r.read("status", status.Payment, c.got[0])
+		for i, f := range result.facts {
+			at := status.Made
+			switch f.Fact {
+			case order.KindPaid:
+				at = cmp.Or(status.Settled, at)
+			case order.KindRefundTotal, order.KindDisputeOpened:
+				continue // no time of their own
+			}
+			t, err := time.ParseInLocation(time.DateTime, at, jakarta)
+			if err != nil {
+				return nil, unreadable(fmt.Errorf("transaction_time or settlement_time is no time"))
+			}
+			result.facts[i].Time = t.UTC()
+		}
+		return nil, result
+	},
+	readers: func(Account) (readers, error) {
+		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
+			return webhook.Layout{ID: webhook.Paths{"transaction_id"}, Type: webhook.Paths{"transaction_status"},
+				Order: webhook.Paths{"order_id"}, Payment: webhook.Paths{"transaction_id"}, Object: webhook.Paths{"transaction_id"},
+				Amount: webhook.Paths{amount}, AmountUnit: "decimal", Currency: webhook.Paths{"currency"}, Facts: facts}
+		}
+		fraud := func(is string) map[string]string { return map[string]string{"fraud_status": is} }
+		return compile(map[string][]statement{"status": {
+			{layout: says("gross_amount",
+				webhook.Fact{Type: "capture", Kind: order.KindPending, When: fraud("challenge")},
+				webhook.Fact{Type: "capture", Kind: order.KindFailed, When: fraud("deny")},
+				webhook.Fact{Type: "capture", Kind: order.KindPaid},
+				webhook.Fact{Type: "settlement", Kind: order.KindPaid},
+				webhook.Fact{Type: "refund", Kind: order.KindPaid},
+				webhook.Fact{Type: "partial_refund", Kind: order.KindPaid},
+				webhook.Fact{Type: "chargeback", Kind: order.KindPaid},
+				webhook.Fact{Type: "partial_chargeback", Kind: order.KindPaid},
+				webhook.Fact{Type: "deny", Kind: order.KindFailed},
+				webhook.Fact{Type: "failure", Kind: order.KindFailed},
+				webhook.Fact{Type: "cancel", Kind: order.KindCancelled},
+				webhook.Fact{Type: "expire", Kind: order.KindCancelled},
+				webhook.Fact{Type: "authorize", Kind: order.KindPending},
+				webhook.Fact{Type: "pending", Kind: order.KindPending})},
+			{given: []string{"refund_amount"}, layout: says("refund_amount",
+				webhook.Fact{Type: "refund", Kind: order.KindRefundTotal},
+				webhook.Fact{Type: "partial_refund", Kind: order.KindRefundTotal})},
+			{layout: says("gross_amount",
+				webhook.Fact{Type: "chargeback", Kind: order.KindDisputeOpened},
+				webhook.Fact{Type: "partial_chargeback", Kind: order.KindDisputeOpened})},
+		}})
+	},
+}
+
+var jakarta = time.FixedZone("UTC+7", 7*60*60)

@@ -1,0 +1,173 @@
+package lookup
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+// paypal asks for what the hint is about: a capture; a refund, whose capture is asked
+// for next; an order, with its captures and refunds; or an authorization
+// (developer.paypal.com/docs/api/payments/v2, …/orders/v2). A capture says that it was
+// refunded, but not how much: its order does.
+var paypal = API{
+	Provider:   "paypal",
+	Docs:       "https://developer.paypal.com/docs/api/payments/v2/",
+	Live:       "https://api-m.paypal.com",
+	Test:       "https://api-m.sandbox.paypal.com",
+	Credential: "the app's secret",
+	Settings:   []Setting{{Name: "client_id", Help: "the app's client id"}},
+	Rate:       10,
+	token: &tokenRequest{path: "/v1/oauth2/token",
+		auth: func(a Account) map[string]string { return basic(a.Settings["client_id"], a.Secret) }},
+	next:    paypalNext,
+	readers: func(Account) (readers, error) { return paypalReaders() },
+}
+
+// paypalNext goes refund → capture → order, beginning where the hint points.
+func paypalNext(r readers, c call) (*Request, result) {
+	var out result
+	var captured paypalDocument
+	capture, refund, purchase := c.target.Payment, "", ""
+	if capture == "" {
+		switch typ := c.target.Type; {
+		case strings.HasPrefix(typ, "CHECKOUT."):
+			purchase = c.target.Subject
+		case strings.HasPrefix(typ, "PAYMENT.AUTHORIZATION."):
+			return paypalOne(r, c, "authorization", "/v2/payments/authorizations/%s")
+		case typ == "PAYMENT.CAPTURE.REFUNDED" || typ == "PAYMENT.CAPTURE.REVERSED" || strings.HasPrefix(typ, "PAYMENT.REFUND."):
+			refund = c.target.Subject
+		case strings.HasPrefix(typ, "PAYMENT.CAPTURE."):
+			capture = c.target.Subject
+		}
+	}
+	got := c.got
+	if refund != "" {
+		if !askable(refund) {
+			return nil, unnamed
+		}
+		if len(got) == 0 {
+			return c.get("/v2/payments/refunds/%s", refund), result{}
+		}
+		if capture = paypalUp(got[0]); !askable(capture) {
+			return nil, result{outcome: Unreadable, why: "the refund does not say of which capture it is"}
+		}
+		got = got[1:]
+	}
+	if capture != "" {
+		if !askable(capture) {
+			return nil, unnamed
+		}
+		if len(got) == 0 {
+			return c.get("/v2/payments/captures/%s", capture), result{}
+		}
+		out = r.read("capture", capture, got[0])
+		if out.outcome != 0 || json.Unmarshal(got[0], &captured) != nil {
+			return nil, out
+		}
+		if captured.Status != "PARTIALLY_REFUNDED" && captured.Status != "REFUNDED" {
+			return nil, out
+		}
+		if purchase = captured.Related.IDs.Order; !askable(purchase) {
+			return nil, result{outcome: Unreadable, why: "the capture was refunded and names no order that would say how much"}
+		}
+		got = got[1:]
+	}
+	switch {
+	case !askable(purchase):
+		return nil, unnamed
+	case len(got) == 0:
+		return c.get("/v2/checkout/orders/%s", purchase), result{}
+	}
+	whole := r.read("order", purchase, got[0])
+	if whole.outcome != 0 {
+		return nil, whole
+	}
+	for _, f := range whole.facts {
+		if f.Fact == order.KindRefund {
+			f.Payment = paypalCapture(f.Payment)
+		}
+		if capture == "" || f.Payment == capture && f.Fact != order.KindPaid {
+			out.facts = append(out.facts, f)
+		}
+	}
+	return nil, out
+}
+
+func paypalOne(r readers, c call, document, path string) (*Request, result) {
+	switch {
+	case !askable(c.target.Subject):
+		return nil, unnamed
+	case len(c.got) == 0:
+		return c.get(path, c.target.Subject), result{}
+	}
+	return nil, r.read(document, c.target.Subject, c.got[0])
+}
+
+type paypalDocument struct {
+	Status  string `json:"status"`
+	Related struct {
+		IDs struct {
+			Order string `json:"order_id"`
+		} `json:"related_ids"`
+	} `json:"supplementary_data"`
+	Links []struct {
+		Rel  string `json:"rel"`
+		Href string `json:"href"`
+	} `json:"links"`
+}
+
+// paypalUp is the capture that a refund's link named up leads to.
+func paypalUp(refund []byte) string {
+	var d paypalDocument
+	if json.Unmarshal(refund, &d) != nil {
+		return ""
+	}
+	for _, l := range d.Links {
+		if l.Rel == "up" {
+			return paypalCapture(l.Href)
+		}
+	}
+	return ""
+}
+
+// paypalCapture is the id at the end of a capture's address.
+func paypalCapture(href string) string {
+	u, err := url.Parse(href)
+	if err != nil {
+		return ""
+	}
+	_, id, _ := strings.Cut(u.Path, "/captures/")
+	return id
+}
+
+func paypalReaders() (readers, error) {
+	says := func(at string, facts ...webhook.Fact) webhook.Layout {
+		return webhook.Layout{ID: webhook.Paths{at + "id"}, Type: webhook.Paths{at + "status"}, Time: webhook.Paths{at + "create_time"},
+			Order: webhook.Paths{at + "custom_id", at + "invoice_id"}, Payment: webhook.Paths{at + "id"},
+			Amount: webhook.Paths{at + "amount.value"}, AmountUnit: "decimal", Currency: webhook.Paths{at + "amount.currency_code"}, Facts: facts}
+	}
+	captured := []webhook.Fact{
+		{Type: "COMPLETED", Kind: order.KindPaid},
+		{Type: "PARTIALLY_REFUNDED", Kind: order.KindPaid},
+		{Type: "REFUNDED", Kind: order.KindPaid},
+		{Type: "PENDING", Kind: order.KindPending},
+		{Type: "DECLINED", Kind: order.KindFailed},
+		{Type: "FAILED", Kind: order.KindFailed},
+	}
+	// A refund's capture is where its link named up leads. One that failed was never complete.
+	refunds := says("of.item.", webhook.Fact{Type: "up", Kind: order.KindRefund, When: map[string]string{"of.item.status": "COMPLETED"}})
+	refunds.Type, refunds.Payment, refunds.Object = webhook.Paths{"item.rel"}, webhook.Paths{"item.href"}, webhook.Paths{"of.item.id"}
+	return compile(map[string][]statement{
+		"capture":       {{layout: says("", captured...)}},
+		"authorization": {{layout: says("", webhook.Fact{Type: "VOIDED", Kind: order.KindCancelled})}},
+		"order": {
+			{layout: says("")},
+			{each: []string{"purchase_units", "item.payments.captures"}, layout: says("item.", captured...)},
+			{each: []string{"purchase_units", "item.payments.refunds", "item.links"}, layout: refunds},
+		},
+	})
+}

@@ -1,0 +1,166 @@
+package lookup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+	"sluice/pkg/webhook"
+)
+
+// call is one look-up under way: what is asked about, and the bodies of the answers
+// so far.
+type call struct {
+	target  Target
+	account Account
+	got     [][]byte
+}
+
+// get is a request for a path below the account's address. Segments are escaped.
+// "%s" stands for one.
+func (c call) get(path string, segments ...string) *Request {
+	for _, s := range segments {
+		path = strings.Replace(path, "%s", url.PathEscape(s), 1)
+	}
+	return &Request{Method: "GET", URL: c.account.BaseURL + path}
+}
+
+// askable says whether an id may be put into a path. It may come from a request that
+// anybody can have made, so nothing that a server could take for more than a name.
+func askable(id string) bool {
+	return id != "" && id != "." && id != ".." && len(id) <= 255 && !strings.ContainsFunc(id, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#%;`, r)
+	})
+}
+
+// result is the end of a look-up.
+type result struct {
+	facts   []webhook.Reading
+	outcome Outcome // Answered if zero
+	why     string
+}
+
+var (
+	unnamed = result{outcome: Unknown, why: "the hint names nothing that can be asked about"}
+	another = result{outcome: Unreadable, why: "the answer is about another object"}
+)
+
+func unreadable(err error) result { return result{outcome: Unreadable, why: err.Error()} }
+
+// step makes facts of the target's: they are what the look-up of its object said.
+func (r result) step(t Target, mode event.Mode) Step {
+	s := Step{Outcome: r.outcome, Why: r.why}
+	if s.Outcome != 0 {
+		return s
+	}
+	s.Outcome = Answered
+	for _, f := range r.facts {
+		if f.Fact == order.KindNone || f.Fact == order.KindRefundTotal && f.Amount == 0 {
+			continue
+		}
+		f.ID, f.Type, f.Trust, f.Subject = "", "", "", t.Object
+		if f.Mode == "" {
+			f.Mode = mode
+		}
+		s.Facts = append(s.Facts, f)
+	}
+	return s
+}
+
+// statement is one fact that a document may state.
+type statement struct {
+	// each leads to a list in the document, and on to lists in its items; every item
+	// is then read as {"item": item, "of": document}. Empty: the document is read.
+	each []string
+	// given are paths without which the fact is not stated.
+	given  []string
+	layout webhook.Layout
+}
+
+// readers are the statements of a provider's documents, by the document's name.
+type readers map[string][]reader
+
+type reader struct {
+	each []string
+	*webhook.Reader
+}
+
+func compile(documents map[string][]statement) (readers, error) {
+	out := readers{}
+	for name, statements := range documents {
+		for i, s := range statements {
+			r, err := webhook.NewReader(s.layout, s.given...)
+			if err != nil {
+				return nil, fmt.Errorf("document %s, statement %d: %w", name, i, err)
+			}
+			out[name] = append(out[name], reader{s.each, r})
+		}
+	}
+	return out, nil
+}
+
+// read reads a document about an object. The object's id is that of the statements
+// about the whole document; the result is another if it is not id.
+func (r readers) read(document, id string, body []byte) result {
+	var out result
+	for _, s := range r[document] {
+		pages := [][]byte{body}
+		for _, path := range s.each {
+			var inner [][]byte
+			for _, page := range pages {
+				items, err := items(page, path)
+				if err != nil {
+					return unreadable(err)
+				}
+				inner = append(inner, items...)
+			}
+			pages = inner
+		}
+		for _, page := range pages {
+			reading, ok, err := s.Read(page)
+			switch {
+			case err != nil:
+				return unreadable(err)
+			case ok && len(s.each) == 0 && reading.ID != id:
+				return another
+			case ok:
+				out.facts = append(out.facts, reading)
+			}
+		}
+	}
+	return out
+}
+
+var (
+	errNoList  = errors.New("the answer has something other than a list where a list must be")
+	errNotJSON = errors.New("the answer is not a JSON object")
+)
+
+// items wraps each item of the list at a path of keys joined by dots with the document
+// around it. A list that is absent or null has none.
+func items(document []byte, path string) ([][]byte, error) {
+	at := json.RawMessage(document)
+	for key := range strings.SplitSeq(path, ".") {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(at, &object); err != nil {
+			return nil, errNotJSON
+		}
+		if at = object[key]; len(at) == 0 || bytes.Equal(at, []byte("null")) {
+			return nil, nil
+		}
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(at, &list); err != nil {
+		return nil, errNoList
+	}
+	out := make([][]byte, len(list))
+	for i, item := range list {
+		out[i] = fmt.Appendf(nil, `{"item":%s,"of":%s}`, item, document)
+	}
+	return out, nil
+}
