@@ -1,0 +1,226 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/pkg/webhook"
+	"sluice/services/sluice/recorded"
+)
+
+// remedy undoes one mistake: the request or the endpoint as they would be without it.
+type remedy struct {
+	cause Cause
+	apply func(*subject)
+}
+
+// maxPairs bounds how often Verify is asked about two mistakes at once.
+const maxPairs = 20_000
+
+// causes finds out what is wrong with a request that does not verify.
+func causes(c Case, s subject, v webhook.Verdict, asked []string, now time.Time) []Cause {
+	if v.Outcome == webhook.Stale {
+		return []Cause{stale(c, v, now)}
+	}
+	found := measured(c, s, v, asked)
+	kinds := [][]remedy{headerRemedies(s, asked), secretRemedies(s), urlRemedies(c, s), bodyRemedies(c, s)}
+	proven := try(c, s, kinds, now)
+	found = append(proven, found...)
+	if len(proven) == 0 {
+		if cause, ok := elsewhere(c, s, now); ok {
+			found = append([]Cause{cause}, found...)
+		} else {
+			found = append(found, likely(c, s, v)...)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Cause) int { return rank(a) - rank(b) })
+	return distinct(found)
+}
+
+func rank(c Cause) int {
+	if c.Proven {
+		return 0
+	}
+	return 1
+}
+
+// distinct keeps the first cause of each mistake.
+func distinct(all []Cause) (out []Cause) {
+	for _, c := range all {
+		if !slices.ContainsFunc(out, func(known Cause) bool { return known.Mistake == c.Mistake }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// try undoes each mistake alone, and if none was it, two of different kinds.
+func try(c Case, s subject, kinds [][]remedy, now time.Time) []Cause {
+	proof := func(undone ...remedy) []Cause {
+		changed := s
+		for _, r := range undone {
+			r.apply(&changed)
+		}
+		v, ok := changed.right(now)
+		if !ok {
+			return nil
+		}
+		var proven []Cause
+		for _, r := range undone {
+			cause := r.cause
+			cause.Proven = true
+			proven = append(proven, cause)
+		}
+		if v.Outcome == webhook.Stale && !c.OwnTime {
+			proven = append(proven, stale(c, v, now))
+		}
+		return proven
+	}
+	for _, kind := range kinds {
+		for _, r := range kind {
+			if proven := proof(r); proven != nil {
+				return proven
+			}
+		}
+	}
+	pairs := 0
+	for i, kind := range kinds {
+		for _, other := range kinds[i+1:] {
+			for _, a := range kind {
+				for _, b := range other {
+					if pairs++; pairs > maxPairs {
+						return nil
+					}
+					if proven := proof(a, b); proven != nil {
+						return proven
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func stale(c Case, v webhook.Verdict, now time.Time) Cause {
+	cause := Cause{Mistake: Clock, Proven: true,
+		Text: fmt.Sprintf("the signature is right, but was made %s the clock (%s)%s", off(now.Sub(v.SignedAt)), c.Clock, allowed(c.Endpoint)),
+		Do:   "a request that is old was held up or sent again: take the provider's next one; if all are as far off, set this machine's clock (NTP); to check it as of its receipt give --at TIME"}
+	if v.SignedAt.After(now) {
+		cause.Do = "it comes from the future, so a clock is wrong: set this machine's (NTP), or give --at TIME, when it was received"
+	}
+	return cause
+}
+
+// elsewhere tries the deployment's other endpoints.
+func elsewhere(c Case, s subject, now time.Time) (Cause, bool) {
+	for _, other := range c.Others {
+		o := s
+		o.provider, o.secrets, o.url = other.Provider, other.Secrets, withQuery(other.URL, s.query)
+		if v, ok := o.right(now); ok && v.Secret != "" {
+			return Cause{Mistake: WrongEndpoint, Proven: true,
+				Text: fmt.Sprintf("it verifies at endpoint %s, with %s", other.Name, v.Secret),
+				Do:   fmt.Sprintf("give the provider the address of endpoint %s, or this endpoint that one's secret", other.Name)}, true
+		}
+	}
+	return Cause{}, false
+}
+
+// contentLength is what the request says of its body.
+func contentLength(r recorded.Request) (int, bool) {
+	values := r.Values("Content-Length")
+	if len(values) == 0 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(values[0]))
+	return n, err == nil && n >= 0
+}
+
+// measured are causes that need no trial.
+func measured(c Case, s subject, v webhook.Verdict, asked []string) (found []Cause) {
+	if n, stated := contentLength(c.Request); stated && n > len(s.body) && len(s.header("Content-Encoding")) == 0 {
+		found = append(found, Cause{Mistake: Truncated, Proven: true,
+			Text: fmt.Sprintf("the body is cut off: it has %d of the %d bytes that Content-Length states", len(s.body), n),
+			Do:   "look for a limit of the proxy, the middleware or the recording; if the recording lost it, give the body with --body FILE"})
+	}
+	missing := func() (names []string) {
+		s.asked = nil
+		for _, name := range asked {
+			if len(s.header(name)) == 0 {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	switch v.Reason {
+	case webhook.ReasonMissing:
+		names := missing()
+		if len(names) == 0 {
+			found = append(found, Cause{Mistake: HeaderMissing, Proven: true, Text: "a part of the request that the scheme needs is empty or missing: the signature stands in the body or in a header, and is not there",
+				Do: "see whether the request is the provider's at all, and whether the body is whole"})
+			break
+		}
+		// The last one asked for is where verification ended.
+		name := names[len(names)-1]
+		cause := Cause{Mistake: HeaderMissing, Proven: true, Text: "header " + name + " is missing",
+			Do: "see whether a proxy drops it, and whether the request is this provider's at all"}
+		if name == webhook.QueryHeader {
+			cause.Text, cause.Do = "the address has no query, and the scheme signs a part of it", "hand the query through: a rewrite or redirect has dropped it"
+		}
+		found = append(found, cause)
+	case webhook.ReasonMalformed:
+		name := "that is asked for"
+		if len(asked) > 0 {
+			name = asked[len(asked)-1]
+		}
+		for _, n := range asked {
+			if k := len(s.header(n)); k > 1 {
+				found = append(found, Cause{Mistake: HeaderRepeated, Proven: true, Text: fmt.Sprintf("header %s comes %d times", n, k), Do: "let no proxy add a copy of it"})
+			}
+		}
+		found = append(found, Cause{Mistake: Malformed, Text: "header " + name + ", or one beside it, is not of the form that the scheme sends",
+			Do: "compare it with the provider's documentation: " + c.Endpoint.Provider.Profile().Docs})
+	case webhook.ReasonEmpty:
+		found = append(found, Cause{Mistake: Empty, Proven: true, Text: "the batch has no items, so nothing in it is signed", Do: "send it with an item; providers send none without"})
+	case webhook.ReasonAddress:
+		cause := Cause{Mistake: Address, Proven: true, Text: fmt.Sprintf("it comes from %s, where this endpoint's provider does not send from", c.Remote),
+			Do: "see whether a proxy in front is trusted (its forwarding header counts only then), or set the endpoint's addresses"}
+		if !c.Remote.IsValid() {
+			cause.Text, cause.Do = "the scheme needs the sender's address, which a recording does not have", "give it with --from ADDRESS"
+		}
+		found = append(found, cause)
+	case webhook.ReasonAccount:
+		found = append(found, Cause{Mistake: Account, Proven: true, Text: "it was signed for another account than the endpoint's", Do: "set the endpoint's account, or remove the webhook at the other account"})
+	case webhook.ReasonCertificate:
+		cause := Cause{Mistake: Certificate, Proven: len(c.Certificate.Chain) > 0, Text: "the certificate is not the provider's, not trusted, or not valid at this time",
+			Do: "see to which host the request's certificate address leads"}
+		if len(c.Certificate.Chain) == 0 {
+			cause.Text, cause.Do = "the scheme needs the certificate that the request names, and there is none", "give it with --certificate FILE (PEM, the signing certificate first)"
+		}
+		found = append(found, cause)
+	}
+	return found
+}
+
+// likely are causes that cannot be proved: what was lost cannot be put back.
+func likely(c Case, s subject, v webhook.Verdict) (found []Cause) {
+	for _, secret := range s.secrets {
+		if err := s.provider.CheckSecret(secret); err != nil {
+			found = append(found, Cause{Mistake: SecretKind, Text: err.Error(), Do: "set it to " + or(c.Endpoint.Provider.Profile().Secret, "the endpoint's signing secret")})
+		} else if whose := secret.APIKeyOf(); whose != "" && !strings.Contains(strings.ToLower(c.Endpoint.Provider.Profile().Secret), "api") {
+			found = append(found, Cause{Mistake: SecretKind, Text: fmt.Sprintf("secret %s begins as an API key of %s does", secret.Name, whose),
+				Do: "set it to " + or(c.Endpoint.Provider.Profile().Secret, "the endpoint's signing secret")})
+		}
+	}
+	if v.Reason != webhook.ReasonMismatch {
+		return found
+	}
+	if len(s.body) == 0 {
+		found = append(found, Cause{Mistake: Truncated, Text: "the recording has no body", Do: "give the body with --body FILE"})
+	}
+	found = append(found, lost(s)...)
+	return append(found, Cause{Mistake: WrongSecret, Text: "none of " + secretNames(s.secrets) + " made this signature, in any form that was tried",
+		Do: "compare with what the provider shows for this very address and mode (test and live have their own): " + or(c.Endpoint.Provider.Profile().Secret, "the signing secret")})
+}
