@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,15 +14,28 @@ import (
 func main() {
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// usageError: the command line, or what it names, is not what the command needs.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitCode is 2 for what was asked wrongly, 1 for what went wrong.
+func exitCode(err error) int {
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return 2
+	}
+	return 1
 }
 
 // cli is the command line.
 type cli struct {
 	Dev      devCmd       `cmd:"" group:"try" help:"Everything on this machine in one command."`
 	Send     sendCmd      `cmd:"" group:"try" help:"Sign and send real-looking webhooks."`
-	Verify   VerifyCmd    `cmd:"" group:"try" help:"Check files of signed requests and bodies against the built-in providers."`
+	Verify   VerifyCmd    `cmd:"" group:"try" help:"Say whether a recorded request verifies, or why not; check files of vectors."`
 	Broker   brokerCmd    `cmd:"" group:"try" help:"The development broker alone. Not for production."`
 	Ingress  ingressCmd   `cmd:"" group:"roles" help:"Receive webhooks, verify them, write them to Kafka."`
 	Process  processorCmd `cmd:"" name:"processor" group:"roles" help:"Apply events to orders, each once."`
@@ -61,7 +75,7 @@ func run(args []string, out, errs io.Writer) error {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		return fmt.Errorf("%w (sluice --help shows what there is)", err)
+		return usageError{fmt.Errorf("%w (sluice --help shows what there is)", err)}
 	}
 	return command.Run()
 }

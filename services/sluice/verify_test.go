@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"sluice/pkg/webhook"
 )
 
 const testdata = "../../pkg/webhook/testdata/"
@@ -52,9 +56,105 @@ func TestVerifyPassesTheShippedVectorsAndFixtures(t *testing.T) {
 }
 
 func TestVerifyWithNothingToRunIsAnError(t *testing.T) {
-	for _, args := range [][]string{nil, {"--vectors"}, {"--vectors", "--fixtures"}, {"--vectors", "no-such-file"}, {"--fixtures", "verify.go"}, {"stray"}} {
+	for _, args := range [][]string{nil, {"--vectors"}, {"request.http", "--vectors", "file"}, {"--vectors", "--fixtures"}, {"--vectors", "no-such-file"}, {"--fixtures", "verify.go"}, {"stray"}} {
 		if lines, err := verify(t, args...); err == nil {
 			t.Errorf("%v passed: %v", args, lines)
 		}
+	}
+}
+
+const stripeSecret = "whsec_of_the_verifying_tests_only"
+
+// requestFile is a Stripe webhook as nc would have recorded it, signed at the time.
+func requestFile(t *testing.T, at time.Time, change func(raw string) string) string {
+	t.Helper()
+	p, _ := webhook.Builtin("stripe")
+	secret, err := webhook.NewSecret("x", stripeSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := `{"id":"evt_1","object":"event","type":"payment_intent.succeeded","created":1767225605,"livemode":true,"data":{"object":{"id":"pi_1","amount":4990,"amount_received":4990,"currency":"eur","metadata":{"order_id":"A-1"},"receipt_email":"jane@shop.example"}}}`
+	headers, err := p.Sign(secret, "", at, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := fmt.Sprintf("POST /webhooks/stripe HTTP/1.1\r\nHost: shop.example\r\nStripe-Signature: %s\r\nContent-Length: %d\r\n\r\n%s", headers["Stripe-Signature"], len(body), body)
+	if change != nil {
+		raw = change(raw)
+	}
+	file := filepath.Join(t.TempDir(), "request.http")
+	if err := os.WriteFile(file, []byte(raw), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A recorded request is verified or told why not, with an exit code for machines,
+// and nothing of the secret, the body or a signature in the output.
+func TestARecordedRequestIsVerifiedOrToldWhyNot(t *testing.T) {
+	t.Setenv("STRIPE_OF_TEST", stripeSecret)
+	t.Setenv("WRONG_OF_TEST", "whsec_quite_another_one")
+	t.Setenv("BARE_OF_TEST", strings.TrimPrefix(stripeSecret, "whsec_"))
+	file := endpoints(t, `endpoints:
+  - {name: stripe, provider: stripe, secrets: [env:STRIPE_OF_TEST]}
+  - {name: wrong, provider: stripe, secrets: [env:WRONG_OF_TEST]}
+  - {name: bare, provider: stripe, secrets: [env:BARE_OF_TEST]}
+`)
+	signed := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+	dated := func(raw string) string {
+		return strings.Replace(raw, "Host:", "Date: Sat, 14 Mar 2026 09:26:55 GMT\r\nHost:", 1)
+	}
+	for name, c := range map[string]struct {
+		change func(string) string
+		args   []string
+		code   int
+		says   []string
+	}{
+		"as it came":          {nil, nil, 0, []string{"verified", "made with env:STRIPE_OF_TEST", "states paid", "is not judged"}},
+		"with a Date header":  {dated, nil, 0, []string{"2s before the clock", "the recorded Date header"}},
+		"at a time":           {nil, []string{"--at", "2026-03-14T10:26:53Z"}, 1, []string{"not verified", "1h0m0s before the clock", "NTP"}},
+		"at Unix seconds":     {nil, []string{"--at", "1773480413"}, 0, []string{"exactly at the clock"}},
+		"a line feed more":    {func(raw string) string { return raw + "\n" }, nil, 1, []string{"line feed", "Content-Length is"}},
+		"spaces in the body":  {func(raw string) string { return strings.Replace(raw, `"id":"evt_1"`, `"id": "evt_1"`, 1) }, nil, 1, []string{"parsed and written again", "compact JSON"}},
+		"the wrong secret":    {nil, []string{"--endpoint", "wrong"}, 1, []string{"it verifies at endpoint stripe", "env:WRONG_OF_TEST"}},
+		"without its prefix":  {nil, []string{"--endpoint", "bare"}, 1, []string{"BARE_OF_TEST lacks its prefix whsec_"}},
+		"a header is missing": {func(raw string) string { return strings.Replace(raw, "Stripe-Signature", "Nothing", 1) }, nil, 1, []string{"header Stripe-Signature", "Nothing"}},
+		"no such endpoint":    {nil, []string{"--endpoint", "nobody"}, 2, nil},
+		"no such time":        {nil, []string{"--at", "noon"}, 2, nil},
+		"no such entry":       {nil, []string{"--entry", "2"}, 2, nil},
+		"no such address":     {nil, []string{"--from", "home"}, 2, nil},
+		"no certificate":      {nil, []string{"--certificate", file}, 2, nil},
+		"no request":          {func(string) string { return "hello" }, nil, 2, nil},
+		"another body":        {func(raw string) string { head, _, _ := strings.Cut(raw, "{"); return head }, []string{"--body", file}, 1, []string{"the body is from"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := requestFile(t, signed, c.change)
+			lines, err := verify(t, append([]string{path, "--endpoints", file}, c.args...)...)
+			out := strings.Join(lines, "\n")
+			code := 0
+			if err != nil {
+				code = exitCode(err)
+				out += "\n" + err.Error()
+			}
+			if code != c.code {
+				t.Errorf("exit code %d, want %d: %s", code, c.code, out)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("does not say %q:\n%s", want, out)
+				}
+			}
+			for _, never := range []string{stripeSecret, strings.TrimPrefix(stripeSecret, "whsec_"), "quite_another", "jane@", "v1=", "pi_1", "4990"} {
+				if strings.Contains(out, never) {
+					t.Errorf("says %q:\n%s", never, out)
+				}
+			}
+		})
+	}
+}
+
+func TestAStrangersTextDoesNotReachTheTerminalAsItIs(t *testing.T) {
+	if got := printable("a\x1b[31m\nb☕"); got != "a\ufffd[31m\ufffdb☕" {
+		t.Errorf("%q", got)
 	}
 }

@@ -101,14 +101,50 @@ func (c testCase) provider() (webhook.Provider, bool) {
 }
 
 func (c testCase) header() webhook.Headers {
-	var list []event.Header
-	for name, value := range c.Headers {
-		list = append(list, event.Header{Name: name, Value: []byte(value)})
-	}
+	list := c.headers()
 	if _, query, ok := strings.Cut(c.URL, "?"); ok {
 		list = append(list, event.Header{Name: webhook.QueryHeader, Value: []byte(query)})
 	}
 	return webhook.StoredHeaders(list)
+}
+
+func (c testCase) headers() (list []event.Header) {
+	for name, value := range c.Headers {
+		list = append(list, event.Header{Name: name, Value: []byte(value)})
+	}
+	return list
+}
+
+// Signed is a vector as Verify takes it.
+type Signed struct {
+	Name     string
+	Provider webhook.Provider
+	Secrets  []webhook.Secret
+	Request  webhook.Request
+	// Headers are the request's, as a list.
+	Headers []event.Header
+	Now     time.Time
+}
+
+// Valid lists the vectors of a file that must verify: real requests of a provider,
+// for tests that damage them. Those of providers that are not built in are left out.
+func Valid(file []byte) (all []Signed, err error) {
+	var cases []testCase
+	if err := json.Unmarshal(file, &cases); err != nil {
+		return nil, err
+	}
+	for _, c := range cases {
+		p, ok := c.provider()
+		if !ok || c.BodyBase64 == nil || string(c.Expect) != `"valid"` {
+			continue
+		}
+		s, err := c.signed(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 var outcomes = map[webhook.Outcome]string{webhook.Valid: "valid", webhook.Invalid: "invalid", webhook.Stale: "stale"}
@@ -118,39 +154,47 @@ func (c testCase) verify(p webhook.Provider) error {
 	if err := json.Unmarshal(c.Expect, &want); err != nil {
 		return fmt.Errorf("read expect: %w", err)
 	}
-	secrets := c.secrets(p)
+	t, err := c.signed(p)
+	if err != nil {
+		return err
+	}
+	v := t.Provider.Verify(t.Request, t.Secrets, t.Now)
+	if got := outcomes[v.Outcome]; got != want {
+		return fmt.Errorf("verdict %s (%s), expected %s", got, v.Reason, want)
+	}
+	return nil
+}
+
+// signed is the request with all that verifies it.
+func (c testCase) signed(p webhook.Provider) (Signed, error) {
+	out := Signed{Name: c.Name, Provider: p, Secrets: c.secrets(p), Headers: c.headers()}
 	if n := c.Config.ToleranceSeconds; n != nil {
 		timed, ok := p.(webhook.Timed)
 		if !ok {
-			return errors.New("the vector sets a tolerance, the scheme has no time")
+			return out, errors.New("the vector sets a tolerance, the scheme has no time")
 		}
 		t := timed.Tolerance()
 		t.Past = time.Duration(*n) * time.Second
 		if t.Future != webhook.Unlimited {
 			t.Future = t.Past
 		}
-		p = timed.WithTolerance(t)
+		out.Provider = timed.WithTolerance(t)
 	}
-	now := time.Time{}
 	if c.Now != nil {
-		now = time.Unix(*c.Now, 0)
+		out.Now = time.Unix(*c.Now, 0)
 	}
 	var err error
-	req := webhook.Request{Method: c.Method, URL: cmp.Or(c.Config.NotificationURL, c.URL), Header: c.header(), Body: *c.BodyBase64}
-	if req.Remote, err = c.remote(p); err != nil {
-		return err
+	out.Request = webhook.Request{Method: c.Method, URL: cmp.Or(c.Config.NotificationURL, c.URL), Header: c.header(), Body: *c.BodyBase64}
+	if out.Request.Remote, err = c.remote(p); err != nil {
+		return out, err
 	}
-	if req.Certificate, err = c.certificate(); err != nil {
-		return err
+	if out.Request.Certificate, err = c.certificate(); err != nil {
+		return out, err
 	}
-	if chain := req.Certificate.Chain; c.Now == nil && len(chain) > 0 {
-		now = chain[0].NotBefore // the scheme has no clock, the certificate has
+	if chain := out.Request.Certificate.Chain; c.Now == nil && len(chain) > 0 {
+		out.Now = chain[0].NotBefore // the scheme has no clock, the certificate has
 	}
-	v := p.Verify(req, secrets, now)
-	if got := outcomes[v.Outcome]; got != want {
-		return fmt.Errorf("verdict %s (%s), expected %s", got, v.Reason, want)
-	}
-	return nil
+	return out, nil
 }
 
 // secrets are all that the receiver accepts; none where the scheme has none. One that

@@ -36,9 +36,6 @@ func bodyRemedies(c Case, s subject) (all []remedy) {
 		seen[string(body)] = true
 		all = append(all, remedy{Cause{Mistake: mistake, Text: text, Do: do}, func(s *subject) { s.body = body }})
 	}
-	if n, stated := contentLength(c.Request); stated && n < len(s.body) {
-		add(LineEnds, "the body has bytes after its end, as Content-Length states it", doLine, s.body[:n])
-	}
 	for _, e := range []struct{ what, end string }{{"a line feed", "\n"}, {"a line end (CRLF)", "\r\n"}, {"a space", " "}} {
 		if cut, ok := bytes.CutSuffix(s.body, []byte(e.end)); ok {
 			add(LineEnds, "the body has "+e.what+" too many at its end", doLine, cut)
@@ -49,6 +46,9 @@ func bodyRemedies(c Case, s subject) (all []remedy) {
 	unix := bytes.ReplaceAll(s.body, []byte("\r\n"), []byte("\n"))
 	add(LineEnds, "the body's line ends became CRLF", doLine, unix)
 	add(LineEnds, "the body's line ends (CRLF) became line feeds", doLine, bytes.ReplaceAll(unix, []byte("\n"), []byte("\r\n")))
+	if n, stated := contentLength(c.Request); stated && n < len(s.body) {
+		add(LineEnds, "the body has bytes after its end, as Content-Length states it", doLine, s.body[:n])
+	}
 	for _, p := range packed(s.body) {
 		add(Encoded, "the body is still "+p.what, p.do, p.body)
 	}

@@ -118,7 +118,10 @@ func stale(c Case, v webhook.Verdict, now time.Time) Cause {
 func elsewhere(c Case, s subject, now time.Time) (Cause, bool) {
 	for _, other := range c.Others {
 		o := s
-		o.provider, o.secrets, o.url = other.Provider, other.Secrets, withQuery(other.URL, s.query)
+		o.endpoint, o.url = other, other.RequestURL(s.query)
+		if o.remoteUnknown() {
+			o.fromAnywhere()
+		}
 		if v, ok := o.right(now); ok && v.Secret != "" {
 			return Cause{Mistake: WrongEndpoint, Proven: true,
 				Text: fmt.Sprintf("it verifies at endpoint %s, with %s", other.Name, v.Secret),
@@ -162,8 +165,7 @@ func measured(c Case, s subject, v webhook.Verdict, asked []string) (found []Cau
 				Do: "see whether the request is the provider's at all, and whether the body is whole"})
 			break
 		}
-		// The last one asked for is where verification ended.
-		name := names[len(names)-1]
+		name := missed(c.Request, names)
 		cause := Cause{Mistake: HeaderMissing, Proven: true, Text: "header " + name + " is missing",
 			Do: "see whether a proxy drops it, and whether the request is this provider's at all"}
 		if name == webhook.QueryHeader {
@@ -204,10 +206,23 @@ func measured(c Case, s subject, v webhook.Verdict, asked []string) (found []Cau
 	return found
 }
 
+// missed is the absent header to blame: one whose siblings are there (of svix-id,
+// svix-timestamp and svix-signature), else the last that was asked for, where
+// verification ended.
+func missed(r recorded.Request, absent []string) string {
+	for _, name := range absent {
+		family, _, ok := strings.Cut(strings.ToLower(name), "-")
+		if ok && family != "x" && slices.ContainsFunc(r.Headers, func(h recorded.Header) bool { return strings.HasPrefix(strings.ToLower(h.Name), family+"-") }) {
+			return name
+		}
+	}
+	return absent[len(absent)-1]
+}
+
 // likely are causes that cannot be proved: what was lost cannot be put back.
 func likely(c Case, s subject, v webhook.Verdict) (found []Cause) {
-	for _, secret := range s.secrets {
-		if err := s.provider.CheckSecret(secret); err != nil {
+	for _, secret := range s.endpoint.Secrets {
+		if err := s.endpoint.Provider.CheckSecret(secret); err != nil {
 			found = append(found, Cause{Mistake: SecretKind, Text: err.Error(), Do: "set it to " + or(c.Endpoint.Provider.Profile().Secret, "the endpoint's signing secret")})
 		} else if whose := secret.APIKeyOf(); whose != "" && !strings.Contains(strings.ToLower(c.Endpoint.Provider.Profile().Secret), "api") {
 			found = append(found, Cause{Mistake: SecretKind, Text: fmt.Sprintf("secret %s begins as an API key of %s does", secret.Name, whose),
@@ -221,6 +236,6 @@ func likely(c Case, s subject, v webhook.Verdict) (found []Cause) {
 		found = append(found, Cause{Mistake: Truncated, Text: "the recording has no body", Do: "give the body with --body FILE"})
 	}
 	found = append(found, lost(s)...)
-	return append(found, Cause{Mistake: WrongSecret, Text: "none of " + secretNames(s.secrets) + " made this signature, in any form that was tried",
+	return append(found, Cause{Mistake: WrongSecret, Text: notMade(s.endpoint.Secrets, "this signature, in any form that was tried"),
 		Do: "compare with what the provider shows for this very address and mode (test and live have their own): " + or(c.Endpoint.Provider.Profile().Secret, "the signing secret")})
 }

@@ -120,32 +120,39 @@ func Diagnose(c Case) Diagnosis {
 
 // subject is what Verify is given, as recorded or with a mistake undone.
 type subject struct {
-	provider webhook.Provider
+	endpoint endpoint.Endpoint
 	method   string
 	url      string
 	query    string
 	headers  []recorded.Header
 	body     []byte
-	secrets  []webhook.Secret
 	remote   netip.Addr
 	cert     webhook.Certificate
 	asked    *[]string
 }
 
 func newSubject(c Case) subject {
-	return subject{provider: c.Endpoint.Provider, method: c.Request.Method, url: withQuery(c.Endpoint.URL, c.Request.Query()), query: c.Request.Query(),
-		headers: c.Request.Headers, body: c.Request.Body, secrets: c.Endpoint.Secrets, remote: c.Remote, cert: c.Certificate}
+	s := subject{endpoint: c.Endpoint, method: c.Request.Method, url: c.Endpoint.RequestURL(c.Request.Query()), query: c.Request.Query(),
+		headers: c.Request.Headers, body: c.Request.Body, remote: c.Remote, cert: c.Certificate}
+	if s.remoteUnknown() {
+		s.fromAnywhere()
+	}
+	return s
 }
 
-// withQuery is the configured address with the request's query.
-func withQuery(url, query string) string {
-	if url == "" || query == "" {
-		return url
+// remoteUnknown: the recording does not say who sent it, and there is more to hold
+// it to.
+func (s subject) remoteUnknown() bool {
+	return !s.remote.IsValid() && len(s.endpoint.Addresses) > 0 && len(s.endpoint.Secrets) > 0
+}
+
+// fromAnywhere leaves the sender's address out of it.
+func (s *subject) fromAnywhere() {
+	everybody := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	s.endpoint.Addresses, s.remote = nil, netip.IPv4Unspecified()
+	if p, ok := s.endpoint.Provider.(webhook.Addressed); ok {
+		s.endpoint.Provider = p.WithAddresses(everybody)
 	}
-	if strings.Contains(url, "?") {
-		return url + "&" + query
-	}
-	return url + "?" + query
 }
 
 // watch notes from now on which headers the provider asks for.
@@ -174,7 +181,7 @@ func (s subject) header(name string) (values []string) {
 }
 
 func (s subject) verify(now time.Time) webhook.Verdict {
-	return s.provider.Verify(webhook.Request{Method: s.method, URL: s.url, Header: s.header, Body: s.body, Remote: s.remote, Certificate: s.cert}, s.secrets, now)
+	return s.endpoint.Verify(webhook.Request{Method: s.method, URL: s.url, Header: s.header, Body: s.body, Remote: s.remote, Certificate: s.cert}, now)
 }
 
 // right says whether the signature is right, whenever it was made.
@@ -218,6 +225,9 @@ func (d *Diagnosis) describe(c Case, s subject, asked []string, now time.Time, c
 			say(is(n == 1), "header %s is there%s", name, times(n))
 		}
 	}
+	if !c.Remote.IsValid() && len(c.Endpoint.Addresses) > 0 {
+		say(Note, "the sender's address is not in a recording; an endpoint that holds to addresses checks it (--from ADDRESS)")
+	}
 	if f.NeedsURL {
 		if c.Endpoint.URL == "" {
 			say(Bad, "the signature covers the public URL, and the endpoint has no url")
@@ -251,7 +261,7 @@ func (d *Diagnosis) describe(c Case, s subject, asked []string, now time.Time, c
 // read says what becomes of an authentic body, by its kind and not its content.
 func (d *Diagnosis) read(c Case, s subject, say func(Mark, string, ...any)) {
 	bodies := [][]byte{s.body}
-	if b, ok := s.provider.(webhook.Batched); ok {
+	if b, ok := s.endpoint.Provider.(webhook.Batched); ok {
 		if split, err := b.Split(s.body); err == nil {
 			bodies = split
 			say(Note, "batch: %d events", len(split))
@@ -285,7 +295,7 @@ func refusal(reason webhook.Reason, e endpoint.Endpoint) string {
 	case webhook.ReasonMalformed:
 		return "a header is not what the scheme sends"
 	case webhook.ReasonMismatch:
-		return "none of " + secretNames(e.Secrets) + " made it for this request"
+		return notMade(e.Secrets, "it for this request")
 	case webhook.ReasonEmpty:
 		return "a batch without an item, so nothing is signed"
 	case webhook.ReasonAddress:
@@ -298,18 +308,19 @@ func refusal(reason webhook.Reason, e endpoint.Endpoint) string {
 	return "refused (" + string(reason) + ")"
 }
 
-func secretNames(secrets []webhook.Secret) string {
+// notMade says that no secret made what, and which were tried.
+func notMade(secrets []webhook.Secret, what string) string {
 	names := make([]string, 0, len(secrets))
 	for _, s := range secrets {
 		names = append(names, s.Name)
 	}
 	switch len(names) {
 	case 0:
-		return "no secrets (the endpoint has none)"
+		return "nothing made " + what + ": the endpoint has no secret"
 	case 1:
-		return "the endpoint's one secret (" + names[0] + ")"
+		return "the endpoint's one secret (" + names[0] + ") did not make " + what
 	}
-	return fmt.Sprintf("the endpoint's %d secrets (%s)", len(names), strings.Join(names, ", "))
+	return fmt.Sprintf("none of the endpoint's %d secrets (%s) made %s", len(names), strings.Join(names, ", "), what)
 }
 
 func allowed(e endpoint.Endpoint) string {

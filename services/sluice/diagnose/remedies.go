@@ -8,19 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/endpoint"
 	"sluice/pkg/webhook"
 	"sluice/services/sluice/recorded"
 )
 
 // secretRemedies give each secret in its other forms.
 func secretRemedies(s subject) (all []remedy) {
-	for i, secret := range s.secrets {
+	for i, secret := range s.endpoint.Secrets {
 		for _, m := range secret.Mistaken() {
 			all = append(all, remedy{
 				Cause{Mistake: SecretForm, Text: fmt.Sprintf("secret %s %s", secret.Name, m.Mistake), Do: "set it exactly as the provider shows it"},
 				func(s *subject) {
-					s.secrets = slices.Clone(s.secrets)
-					s.secrets[i] = m.Secret
+					s.endpoint.Secrets = slices.Clone(s.endpoint.Secrets)
+					s.endpoint.Secrets[i] = m.Secret
 				}})
 		}
 	}
@@ -129,8 +130,8 @@ func headerForms(s subject, name, value string) (all []form) {
 		add("is percent-encoded", plain)
 	}
 	add("is in capital letters", strings.ToLower(value))
-	for _, secret := range s.secrets {
-		example, err := s.provider.Sign(secret, "id", signed, s.body)
+	for _, secret := range s.endpoint.Secrets {
+		example, err := s.endpoint.Provider.Sign(secret, "id", signed, s.body)
 		if err != nil {
 			continue
 		}
@@ -182,7 +183,7 @@ func urlRemedies(c Case, s subject) (all []remedy) {
 		}
 	}
 	for _, base := range bases {
-		for _, full := range []string{withQuery(base, s.query), base} {
+		for _, full := range []string{endpoint.Endpoint{URL: base}.RequestURL(s.query), base} {
 			if full != s.url {
 				all = append(all, remedy{Cause{Mistake: WrongURL, Text: fmt.Sprintf("the URL that was signed is %s%s", base, queryNote(full, s.query)), Do: "set the endpoint's url to it, exactly as the provider was given it"},
 					func(s *subject) { s.url = full }})

@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestOneRequestIsTheSameHoweverItWasRecorded(t *testing.T) {
 			continue
 		}
 		r := all[0]
-		if r.Method != "POST" || r.Path() != "/webhooks/stripe" || r.Query() != "a=1" || string(r.Body) != body {
+		if r.Method != http.MethodPost || r.Path() != "/webhooks/stripe" || r.Query() != "a=1" || string(r.Body) != body {
 			t.Errorf("%s: %s %s %s %q", name, r.Method, r.Path(), r.Query(), r.Body)
 		}
 		for header, want := range map[string]string{"STRIPE-SIGNATURE": "t=1,v1=ab", "content-type": "application/json", "Host": "shop.example"} {
@@ -72,7 +73,7 @@ func TestWhatCurlPrintsGivesTheRequest(t *testing.T) {
 			continue
 		}
 		r := all[0]
-		if r.Method != "POST" || r.Target != "/w" || string(r.Body) != c.body || len(r.Values("host")) != 1 || !strings.Contains(strings.Join(r.Notes, ";"), c.note) {
+		if r.Method != http.MethodPost || r.Target != "/w" || string(r.Body) != c.body || len(r.Values("host")) != 1 || !strings.Contains(strings.Join(r.Notes, ";"), c.note) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"sluice/pkg/endpoint"
+	"sluice/pkg/event"
+	"sluice/pkg/webhook"
+	"sluice/services/sluice/dev"
+	"sluice/services/sluice/diagnose"
+	"sluice/services/sluice/recorded"
+	"sluice/services/sluice/terminal"
+)
+
+// maxRecording bounds what is read of a recording.
+const maxRecording = 256 << 20
+
+var errNotVerified = errors.New("not verified")
+
+// request diagnoses the recorded request, or each of a HAR file.
+func (v *VerifyCmd) request(c *console) error {
+	requests, err := v.recording()
+	if err != nil {
+		return usageError{fmt.Errorf("read recorded request %s: %w", v.Request, err)}
+	}
+	set, err := v.endpoints()
+	if err != nil {
+		return usageError{err}
+	}
+	p := terminal.New(c.out)
+	bad := 0
+	for i, r := range requests {
+		kase, err := v.diagnosed(r, set)
+		if err != nil {
+			return usageError{err}
+		}
+		if len(requests) > 1 {
+			p.Title(fmt.Sprintf("entry %d of %d", i+1, len(requests)))
+		}
+		d := diagnose.Diagnose(kase)
+		printDiagnosis(p, d)
+		if !d.Verified() {
+			bad++
+		}
+	}
+	switch {
+	case bad == 0:
+		return nil
+	case len(requests) > 1:
+		return fmt.Errorf("%w: %d of %d", errNotVerified, bad, len(requests))
+	}
+	return errNotVerified
+}
+
+// recording reads what was recorded.
+func (v *VerifyCmd) recording() ([]recorded.Request, error) {
+	text, err := readBounded(v.Request)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := recorded.Parse(text, os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	if v.Entry < 0 || v.Entry > len(requests) {
+		return nil, fmt.Errorf("it has %d entries, and no entry %d", len(requests), v.Entry)
+	}
+	if v.Entry > 0 {
+		requests = requests[v.Entry-1 : v.Entry]
+	}
+	if v.Body == "" {
+		return requests, nil
+	}
+	if len(requests) > 1 {
+		return nil, errors.New("--body is for one request: choose it with --entry")
+	}
+	requests[0].Body, err = os.ReadFile(v.Body)
+	requests[0].Notes = append(requests[0].Notes, "the body is from "+v.Body)
+	return requests, err
+}
+
+func readBounded(path string) ([]byte, error) {
+	in := os.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxRecording+1))
+	if err == nil && len(text) > maxRecording {
+		err = fmt.Errorf("it is larger than %d MiB", maxRecording>>20)
+	}
+	return text, err
+}
+
+// endpoints reads the endpoints file for the given mode, else for either.
+func (v *VerifyCmd) endpoints() (endpoint.Set, error) {
+	if v.Endpoints == "" {
+		running, err := dev.ReadEnvironment(v.DataDir)
+		if err != nil {
+			return endpoint.Set{}, err
+		}
+		v.Endpoints = running["SLUICE_ENDPOINTS"]
+	}
+	if v.Endpoints == "" {
+		v.Endpoints = "endpoints.yaml"
+	}
+	e := processEnvironment()
+	if v.Mode != "" {
+		return deployment{Endpoints: v.Endpoints, Mode: event.Mode(v.Mode)}.load(e)
+	}
+	set, err := deployment{Endpoints: v.Endpoints, Mode: event.Live}.load(e)
+	if err == nil {
+		return set, nil
+	}
+	if set, test := (deployment{Endpoints: v.Endpoints, Mode: event.Test}).load(e); test == nil {
+		return set, nil
+	}
+	return set, err
+}
+
+// diagnosed is the case of one request.
+func (v *VerifyCmd) diagnosed(r recorded.Request, set endpoint.Set) (kase diagnose.Case, err error) {
+	kase = diagnose.Case{Request: r}
+	if kase.Endpoint, err = v.endpoint(r, set); err != nil {
+		return kase, err
+	}
+	for _, other := range set.All() {
+		if other.Name != kase.Endpoint.Name {
+			kase.Others = append(kase.Others, other)
+		}
+	}
+	if v.From != "" {
+		if kase.Remote, err = netip.ParseAddr(v.From); err != nil {
+			return kase, fmt.Errorf("--from %q is no address, as 192.0.2.7 is", v.From)
+		}
+	}
+	if kase.Certificate, err = v.certificate(); err != nil {
+		return kase, err
+	}
+	kase.Now, kase.Clock = time.Now(), "this machine's"
+	date := r.Values("Date")
+	switch {
+	case v.At != "":
+		kase.Clock = "--at"
+		if kase.Now, err = parseTime(v.At); err != nil {
+			return kase, err
+		}
+	case len(date) == 1:
+		if at, err := http.ParseTime(date[0]); err == nil {
+			kase.Now, kase.Clock = at, "the recorded Date header"
+			break
+		}
+		kase.OwnTime = true
+	case !r.At.IsZero():
+		kase.Now, kase.Clock = r.At, "when the recording says it was sent"
+	default:
+		kase.OwnTime = true
+	}
+	return kase, nil
+}
+
+func parseTime(text string) (time.Time, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < 1e12 {
+		return time.Unix(n, 0), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.RFC1123, time.RFC1123Z, "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--at %q is no time: write 2026-03-14T09:26:53Z, or Unix seconds", text)
+}
+
+// endpoint is the one that was named, else the one the request was sent to, else the
+// only one.
+func (v *VerifyCmd) endpoint(r recorded.Request, set endpoint.Set) (endpoint.Endpoint, error) {
+	all := set.All()
+	if v.Endpoint != "" {
+		if e, ok := set.Get(v.Endpoint); ok {
+			return e, nil
+		}
+		return endpoint.Endpoint{}, fmt.Errorf("no endpoint %q in %s; there are %s", v.Endpoint, v.Endpoints, endpointNames(all))
+	}
+	path := strings.TrimSuffix(r.Path(), "/")
+	if e, ok := set.Get(path[strings.LastIndexByte(path, '/')+1:]); ok {
+		return e, nil
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	return endpoint.Endpoint{}, fmt.Errorf("the request's path names no endpoint of %s: choose one with --endpoint; there are %s", v.Endpoints, endpointNames(all))
+}
+
+func endpointNames(all []endpoint.Endpoint) string {
+	names := make([]string, 0, len(all))
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// certificate reads what the request's certificate address would serve. Who is
+// trusted is this machine's choice.
+func (v *VerifyCmd) certificate() (out webhook.Certificate, err error) {
+	if v.Certificate == "" {
+		return out, nil
+	}
+	text, err := os.ReadFile(v.Certificate)
+	if err != nil {
+		return out, fmt.Errorf("read certificate: %w", err)
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return out, fmt.Errorf("read certificate %s: %w", v.Certificate, err)
+		}
+		out.Chain = append(out.Chain, c)
+	}
+	if len(out.Chain) == 0 {
+		return out, fmt.Errorf("read certificate %s: it holds no certificate in PEM", v.Certificate)
+	}
+	if out.Roots, err = x509.SystemCertPool(); err != nil {
+		return out, fmt.Errorf("find whom this machine trusts: %w", err)
+	}
+	return out, nil
+}
+
+// printDiagnosis prints the steps, the verdict, and what to do.
+func printDiagnosis(p *terminal.Printer, d diagnose.Diagnosis) {
+	marks := map[diagnose.Mark]string{diagnose.Note: p.Dim("·"), diagnose.Good: p.Green("✓"), diagnose.Bad: p.Red("✗")}
+	for _, s := range d.Steps {
+		p.Line("%s %s", marks[s.Mark], printable(s.Text))
+	}
+	if d.Verified() {
+		p.Line("%s", p.Green("verified"))
+		return
+	}
+	p.Line("%s", p.Red("not verified"))
+	if slices.ContainsFunc(d.Causes, func(c diagnose.Cause) bool { return c.Proven }) {
+		p.Line("\n%s", p.Bold("Why"))
+	} else {
+		p.Line("\n%s", p.Bold("Why (likely: no one mistake that was tried explains it)"))
+	}
+	for _, c := range d.Causes {
+		sure := ""
+		if !c.Proven {
+			sure = p.Dim(" (likely)")
+		}
+		p.Line("  %s%s", printable(c.Text), sure)
+		p.Line("    → %s", c.Do)
+	}
+
+}
+
+// printable is text without what a terminal would obey: names of headers and types
+// of events are a stranger's.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\ufffd'
+	}, text)
+}
