@@ -8,8 +8,8 @@ import (
 	"sluice/pkg/webhook"
 )
 
-// widest is the least length of a prefix in `addresses`: one that holds a large part
-// of all addresses protects nothing, and would be the scheme's only protection (O09).
+// widest is the least length of a prefix: one that holds a large part of all addresses
+// protects nothing, and would be some schemes' only protection (O09).
 const widest = 8
 
 // address is one of `addresses` as the file has it.
@@ -70,9 +70,6 @@ func loopback(host string) bool {
 func (l *loader) addresses(texts []address) (out []netip.Prefix) {
 	for i, text := range texts {
 		p, err := ParsePrefix(string(text))
-		if err == nil && p.Bits() < widest {
-			err = fmt.Errorf("%q is a range of nearly everybody: use /%d or longer", text, widest)
-		}
 		if err != nil {
 			l.problem(fmt.Sprintf("addresses[%d]", i), "%w", err)
 			continue
@@ -82,8 +79,9 @@ func (l *loader) addresses(texts []address) (out []netip.Prefix) {
 	return out
 }
 
-// ParsePrefix reads a range of addresses in CIDR form, or a single address. IPv4 has
-// one form: what is mapped into IPv6 becomes plain.
+// ParsePrefix reads a range of addresses in CIDR form, or a single address, for lists
+// of those that are trusted: a range of nearly everybody is an error. IPv4 has one
+// form: what is mapped into IPv6 becomes plain.
 func ParsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -95,6 +93,9 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	}
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}, fmt.Errorf("%q is an IPv4 range written as IPv6: write it as IPv4", text)
+	}
+	if p.Bits() < widest {
+		return netip.Prefix{}, fmt.Errorf("%q is a range of nearly everybody: use /%d or longer", text, widest)
 	}
 	if p != p.Masked() {
 		return netip.Prefix{}, fmt.Errorf("%q has bits beyond its length: write %s", text, p.Masked())

@@ -17,7 +17,10 @@ import (
 // verification, reading and headers.
 func BenchmarkHandler(b *testing.B) {
 	p := &discard{}
-	in := build(config(), endpoints(b), p, time.Now, quiet, prometheus.NewRegistry())
+	in, err := build(config(), endpoints(b), p, time.Now, quiet, prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
 	h := in.handler()
 	body := padded("evt_1", 1024)
 	signature := sign(b, time.Now(), body)["Stripe-Signature"]

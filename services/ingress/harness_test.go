@@ -116,7 +116,10 @@ type running struct {
 func start(t testing.TB, cfg Config, p Producer) *running {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	in := build(cfg, endpoints(t), p, time.Now, quiet, reg)
+	in, err := build(cfg, endpoints(t), p, time.Now, quiet, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return serve(t, in, reg)
 }
 
@@ -241,7 +244,11 @@ func (s *syncBuffer) String() string {
 func startLogged(t testing.TB, p Producer, log io.Writer) *running {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	return serve(t, build(config(), endpoints(t), p, time.Now, testLog(log), reg), reg)
+	in, err := build(config(), endpoints(t), p, time.Now, testLog(log), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, in, reg)
 }
 
 func testLog(w io.Writer) *slog.Logger {

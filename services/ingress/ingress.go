@@ -10,14 +10,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/pkg/certificate"
 	"sluice/pkg/daemon"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/kafka"
+	"sluice/pkg/webhook"
 )
 
 // Config is the role's own configuration.
@@ -37,6 +40,12 @@ type Config struct {
 	// ones among them may hold together; beyond either the answer is 503.
 	Requests  int64 `env:"SLUICE_INGRESS_REQUESTS" envDefault:"2048" help:"most requests at a time; beyond it 503"`
 	BodyBytes int64 `env:"SLUICE_INGRESS_BODY_BYTES" envDefault:"33554432" help:"most bytes of large bodies at a time; beyond it 503"`
+	// TrustedProxies are the addresses of those that stand in front: their word on the
+	// sender's address (X-Forwarded-For) is believed, and nobody else's.
+	TrustedProxies []string `env:"SLUICE_INGRESS_TRUSTED_PROXIES" help:"addresses and ranges of the proxies in front, whose X-Forwarded-For is believed"`
+	// CertificateRoots replaces the system's authorities where providers sign with
+	// certificates: for the host that has them, and for the signer.
+	CertificateRoots string `env:"SLUICE_INGRESS_CERTIFICATE_ROOTS" help:"PEM file of the authorities of signing certificates and their hosts; default: the system's"`
 	// Unready is how long the role says that it stops before it stops to accept,
 	// so that a load balancer can look away.
 	Unready time.Duration `env:"SLUICE_INGRESS_UNREADY" envDefault:"1s" help:"how long it is not ready before it accepts no more, at a stop"`
@@ -61,6 +70,12 @@ func (c Config) Check() error {
 	}
 	if c.BodyBytes < kafka.MaxBody {
 		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_BODY_BYTES is %d; it must hold one body (%d)", c.BodyBytes, kafka.MaxBody))
+	}
+	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_TRUSTED_PROXIES: %w", err))
+	}
+	if _, err := certificate.Roots(c.CertificateRoots, os.ReadFile); err != nil {
+		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_CERTIFICATE_ROOTS: %w", err))
 	}
 	return errors.Join(problems...)
 }
@@ -87,19 +102,28 @@ type Producer interface {
 	Close(ctx context.Context) error
 }
 
+// certificates is what ingress needs of *certificate.Store.
+type certificates interface {
+	// Get is the certificate at an address, within a second; an error if it is not there.
+	Get(address string) (webhook.Certificate, error)
+	Close()
+}
+
 // Ingress is the role. Make one with New, then Run it once.
 type Ingress struct {
-	cfg       Config
-	log       *slog.Logger
-	now       func() time.Time
-	routes    map[string]*route
-	producer  Producer
-	metrics   *metrics
-	deadlines *deadlines
-	inFlight  atomic.Int64
-	bodies    budget
-	listener  net.Listener
-	stopping  atomic.Bool
+	cfg          Config
+	log          *slog.Logger
+	now          func() time.Time
+	routes       map[string]*route
+	producer     Producer
+	proxies      proxies
+	certificates certificates
+	metrics      *metrics
+	deadlines    *deadlines
+	inFlight     atomic.Int64
+	bodies       budget
+	listener     net.Listener
+	stopping     atomic.Bool
 }
 
 // New checks the whole configuration, waits for Kafka and its raw topic, and
@@ -131,19 +155,30 @@ func NewWith(ctx context.Context, cfg Config, endpoints endpoint.Set, p Producer
 	if err := errors.Join(cfg.Check(), CheckEndpoints(endpoints)); err != nil {
 		return nil, err
 	}
-	in := build(cfg, endpoints, p, time.Now, log, reg)
-	var err error
+	in, err := build(cfg, endpoints, p, time.Now, log, reg)
+	if err != nil {
+		return nil, err
+	}
 	if in.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cfg.Address); err != nil {
 		return nil, fmt.Errorf("listen on SLUICE_INGRESS_ADDRESS: %w", err)
 	}
 	return in, nil
 }
 
-func build(cfg Config, endpoints endpoint.Set, p Producer, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *Ingress {
+func build(cfg Config, endpoints endpoint.Set, p Producer, now func() time.Time, log *slog.Logger, reg prometheus.Registerer) (*Ingress, error) {
 	in := &Ingress{cfg: cfg, log: log, now: now, routes: routes(endpoints), producer: p,
 		deadlines: &deadlines{d: cfg.Deadline}, bodies: budget{limit: cfg.BodyBytes}}
+	var err error
+	if in.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	roots, err := certificate.Roots(cfg.CertificateRoots, os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	in.certificates = certificate.New(roots, log)
 	in.metrics = newMetrics(reg, in)
-	return in
+	return in, nil
 }
 
 // Addr is where webhooks come in.
@@ -188,6 +223,7 @@ func (in *Ingress) drain(ctx context.Context, srv *http.Server) error {
 		err = fmt.Errorf("finish %d requests: %w", in.inFlight.Load(), err)
 		_ = srv.Close()
 	}
+	in.certificates.Close()
 	records, _ := in.producer.Buffered()
 	in.log.Info("flushing the producer", "records", records)
 	return errors.Join(err, in.producer.Close(ctx))

@@ -19,7 +19,7 @@ func newMetrics(reg prometheus.Registerer, in *Ingress) *metrics {
 	m := &metrics{
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_ingress_webhooks_total",
-			Help: "Requests by endpoint, outcome (accepted, refused, aborted, unavailable, failed) and reason.",
+			Help: "Requests by endpoint, outcome (accepted, challenged, refused, aborted, unavailable, failed) and reason.",
 		}, []string{"endpoint", "outcome", "reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "sluice_ingress_webhook_duration_seconds", Help: "From the request's head to the answer, accepted webhooks only.",

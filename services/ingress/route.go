@@ -10,12 +10,18 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
+	"sluice/pkg/webhook"
 )
 
 // route is one endpoint, with what would else be made anew for each request.
 type route struct {
 	endpoint.Endpoint
 	signatureHeaders []signatureHeader
+	// What the provider has beside the usual; nil if it has not.
+	batched     webhook.Batched
+	certified   webhook.Certified
+	answering   webhook.Answering
+	challenging webhook.Challenging
 }
 
 type signatureHeader struct {
@@ -26,7 +32,9 @@ type signatureHeader struct {
 func routes(endpoints endpoint.Set) map[string]*route {
 	all := make(map[string]*route, len(endpoints.All()))
 	for _, e := range endpoints.All() {
-		all[e.Name] = newRoute(e)
+		if !e.Provider.Profile().TwoWay { // those are the merchant's
+			all[e.Name] = newRoute(e)
+		}
 	}
 	return all
 }
@@ -36,7 +44,28 @@ func newRoute(e endpoint.Endpoint) *route {
 	for _, name := range e.Provider.SignatureHeaders() {
 		rt.signatureHeaders = append(rt.signatureHeaders, signatureHeader{textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)})
 	}
+	rt.batched, _ = e.Provider.(webhook.Batched)
+	rt.certified, _ = e.Provider.(webhook.Certified)
+	rt.answering, _ = e.Provider.(webhook.Answering)
+	rt.challenging, _ = e.Provider.(webhook.Challenging)
 	return rt
+}
+
+// headers are a request's headers, with its query among them.
+func headers(r *http.Request) webhook.Headers {
+	return func(name string) []string {
+		if name == webhook.QueryHeader {
+			return query(r)
+		}
+		return r.Header.Values(name)
+	}
+}
+
+func query(r *http.Request) []string {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	return []string{r.URL.RawQuery}
 }
 
 // maxSignatureValues is how many signature header values one request may have.
@@ -44,10 +73,14 @@ const maxSignatureValues = 16
 
 // signature takes the headers that are needed to verify the body again; false if
 // they are more or longer than any scheme sends.
-func (rt *route) signature(h http.Header) ([]event.Header, bool) {
+func (rt *route) signature(r *http.Request) ([]event.Header, bool) {
 	out := make([]event.Header, 0, len(rt.signatureHeaders))
 	for _, s := range rt.signatureHeaders {
-		for _, v := range h[s.canonical] {
+		values := r.Header[s.canonical]
+		if s.name == webhook.QueryHeader {
+			values = query(r)
+		}
+		for _, v := range values {
 			if len(v) > event.MaxSignature || len(out) == maxSignatureValues {
 				return nil, false
 			}

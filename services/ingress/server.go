@@ -37,6 +37,7 @@ func (in *Ingress) handler() http.Handler {
 	e.Use(in.recover)
 	for _, path := range []string{"/webhooks/:endpoint", "/webhooks/:endpoint/"} {
 		e.POST(path, in.webhook)
+		e.GET(path, in.challenge)
 		e.OPTIONS(path, echo.MethodNotAllowedHandler) // not echo's own 204
 	}
 	return e
@@ -54,8 +55,24 @@ func (in *Ingress) webhook(c echo.Context) error {
 	return respond(c, a)
 }
 
-// respond writes an answer: a status without a body. The connection ends where
-// the rest of the request was not read.
+// challenge answers a provider that checks an address before it sends there.
+// Everywhere else a GET is not allowed.
+func (in *Ingress) challenge(c echo.Context) error {
+	rt := in.routes[c.Param("endpoint")]
+	if rt == nil || rt.challenging == nil {
+		return echo.ErrMethodNotAllowed
+	}
+	says, ok := rt.challenging.Challenge(c.Request().URL.RawQuery, rt.Secrets)
+	if !ok {
+		return echo.ErrMethodNotAllowed
+	}
+	a := answer{status: http.StatusOK, outcome: challenged, says: says}
+	in.metrics.count(rt.Name, a, 0)
+	return respond(c, a)
+}
+
+// respond writes an answer: a status, and a body only where the provider wants one.
+// The connection ends where the rest of the request was not read.
 func respond(c echo.Context, a answer) error {
 	h := c.Response().Header()
 	if a.retryAfter > 0 {
@@ -64,7 +81,11 @@ func respond(c echo.Context, a answer) error {
 	if a.hangUp {
 		h.Set("Connection", "close")
 	}
-	return c.NoContent(a.status)
+	if a.says.Body == nil {
+		return c.NoContent(a.status)
+	}
+	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+	return c.Blob(a.status, a.says.ContentType, a.says.Body)
 }
 
 // unrouted answers what no route takes.
