@@ -14,6 +14,19 @@ var builtin = byName(
 	mustDeclare(githubSHA1),
 	newPayme(),
 	newClick(),
+	newAdyen(),
+	newAdyenManualCapture(),
+	mustDeclare(adyenPlatform),
+	newGoCardless(),
+	newSquare(),
+	newTwilio(),
+	newTwilioSHA256(),
+	newSlack(),
+	newWise(),
+	newCashfree(),
+	newCloudPayments(),
+	newPayU(),
+	newPayUMD5(),
 )
 
 // Builtin is the provider of that name with the tolerance of its own SDKs.

@@ -37,6 +37,18 @@ type fields struct {
 	paths []string // by index of the value
 }
 
+// wanted are fields of the paths, by the order in which they are given; they are
+// written in this package, and right.
+func wanted(paths ...string) *fields {
+	f := &fields{}
+	for _, path := range paths {
+		if _, err := f.add(path); err != nil {
+			panic(err)
+		}
+	}
+	return f
+}
+
 type node struct {
 	keys  []string
 	next  []*node

@@ -82,3 +82,10 @@ func unwrap(body []byte) ([]byte, error) {
 	}
 	return values[i].raw, nil
 }
+
+// isForm says that a body is a form with fields of its own, from the bytes alone:
+// no form begins with a brace.
+func isForm(body []byte) bool {
+	text := bytes.TrimLeft(body, " \t\r\n")
+	return !bytes.HasPrefix(text, wrapped) && !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("["))
+}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"crypto/hmac"
+	"encoding/base64"
 	"hash"
 )
 
@@ -43,3 +44,12 @@ func appendHMAC(to []byte, newHash func() hash.Hash, key []byte, parts ...[]byte
 
 // asShown is the key of schemes that use the secret's text as it is shown.
 func asShown(s Secret) ([]byte, error) { return s.value, nil }
+
+// fromBase64 decodes a digest of size bytes, in the one spelling it has.
+func fromBase64(text string, size int) ([]byte, bool) {
+	if len(text) != base64.StdEncoding.EncodedLen(size) {
+		return nil, false
+	}
+	sum, err := base64.StdEncoding.Strict().DecodeString(text)
+	return sum, err == nil && len(sum) == size
+}

@@ -20,8 +20,8 @@ type Layout struct {
 	// whose paths are the names of its fields. JSON may also come as the one field
 	// payload of a form.
 	Body string `yaml:"body"`
-	// ID and Type are required in every webhook; the rest may be absent. Only an id may
-	// be made of several places, "event + data.id": see joinID.
+	// ID and Type are required in every webhook; the rest may be absent. Only these two
+	// may be made of several places, "event + data.id": see joinID.
 	ID   Paths `yaml:"id"`
 	Type Paths `yaml:"type"`
 	// Time is an integer of Unix time in TimeUnit ("s", the default, or "ms"), or
@@ -109,8 +109,8 @@ type layout struct {
 	source Layout
 	fields fields
 
-	id                                       []places // each joined
-	typ, time, mode                          places
+	id, typ                                  []places // each joined
+	time, mode                               places
 	subject, currency, full, partial, extent places
 	order, payment, object                   places // for types that mean nothing
 	timeForm                                 timeForm
@@ -220,10 +220,14 @@ func (l Layout) compile() (*layout, error) {
 	default:
 		problem("body: %q is neither json nor form", l.Body)
 	}
-	for _, path := range l.ID {
-		c.id = append(c.id, all("id", strings.Split(path, plus)))
+	joined := func(key string, ps Paths) (ways []places) {
+		for _, path := range ps {
+			ways = append(ways, all(key, strings.Split(path, plus)))
+		}
+		return ways
 	}
-	c.typ, c.time, c.mode = all("type", l.Type), all("time", l.Time), all("mode", l.Mode)
+	c.id, c.typ = joined("id", l.ID), joined("type", l.Type)
+	c.time, c.mode = all("time", l.Time), all("mode", l.Mode)
 	c.subject, c.currency = all("subject", l.Subject), all("currency", l.Currency)
 	c.full, c.partial, c.extent = all("full", l.Full), all("partial", l.Partial), all("extent", l.Extent)
 	c.order, c.payment, c.object = all("order", l.Order), all("payment", l.Payment), all("object", l.Object)
@@ -286,7 +290,7 @@ func (l Layout) compile() (*layout, error) {
 		if len(r.order)+len(r.payment) == 0 {
 			problem("%s: no path of an order or a payment: the fact would belong to nothing", at)
 		}
-		if needsAmount(f.Kind) && (len(r.amount) == 0 || len(c.currency) == 0) {
+		if r.needsAmount() && (len(r.amount) == 0 || len(c.currency) == 0) {
 			problem("%s: no path of an amount or of its currency", at)
 		}
 		c.facts[f.Type] = append(c.facts[f.Type], r)
@@ -337,6 +341,9 @@ func (c *layout) headers(names ...string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// needsAmount: the fact moves money, and is believed: a hint's is asked for.
+func (f fact) needsAmount() bool { return needsAmount(f.kind) && f.trust != event.Hint }
 
 // needsAmount: the kinds that move money.
 func needsAmount(k order.Kind) bool { return k.MovesMoney() }

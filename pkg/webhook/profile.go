@@ -22,7 +22,8 @@ type Profile struct {
 	Signature, Covers, Leaves, Instead string
 	// ID is where the event's id comes from.
 	ID string
-	// Trust is Hint if no event of it is believed before the provider's API was asked.
+	// Trust is Hint if no event that moves money is believed before the provider's API
+	// was asked.
 	Trust event.Trust
 	// TwoWay: the provider asks before it pays, and its requests go to the merchant,
 	// not to ingress.

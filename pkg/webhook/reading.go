@@ -21,8 +21,8 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	}
 	p := page{header: header, values: values}
 	r := Reading{}
-	r.ID = p.id(c.id)
-	r.Type = need(&p, c.typ, "type", value.name)
+	r.ID = p.joined(c.id, "id", value.id)
+	r.Type = p.joined(c.typ, "type", value.name)
 	if p.err != nil {
 		return Reading{}, p.err
 	}
@@ -45,7 +45,7 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	switch {
 	case p.err != nil:
 		return Reading{}, p.err
-	case r.Order == "" && r.Payment == "":
+	case r.Order == "" && r.Payment == "" && (r.Object == "" || f.trust != event.Hint):
 		return Reading{}, errors.New("the event names neither an order nor a payment")
 	}
 	if r.Object == "" && (f.kind == order.KindRefund || f.kind == order.KindRefundFailed) {
@@ -96,13 +96,13 @@ func (c *layout) money(p *page, f fact, r *Reading) {
 	r.Currency = take(p, c.currency, value.currency)
 	if r.Currency == "" {
 		// Without its currency a number is no amount.
-		if needsAmount(f.kind) {
+		if f.needsAmount() {
 			p.fail("the event states no currency")
 		}
 		return
 	}
 	amount := func(v value) (int64, error) { return c.amount(v, r.Currency) }
-	if needsAmount(f.kind) {
+	if f.needsAmount() {
 		r.Amount = need(p, f.amount, "amount", amount)
 	} else {
 		r.Amount = take(p, f.amount, amount)
@@ -192,11 +192,12 @@ func (p *page) parameters(name string) (values []string) {
 	return values
 }
 
-// id is the event's id: the first of the ways that says something, joined of its parts.
-func (p *page) id(ways []places) string {
+// joined is the event's id or type: the first of the ways that says something,
+// joined of its parts. as reads one that has no parts.
+func (p *page) joined(ways []places, what string, as func(value) (string, error)) string {
 	for _, parts := range ways {
 		if len(parts) == 1 {
-			if id, ok := given(p, parts, value.id); ok || p.err != nil {
+			if id, ok := given(p, parts, as); ok || p.err != nil {
 				return id
 			}
 			continue
@@ -212,11 +213,11 @@ func (p *page) id(ways []places) string {
 		}
 		id := joinID(texts...)
 		if len(id) > maxID {
-			p.fail("the event's id %w", errLong)
+			p.fail("the event's %s %w", what, errLong)
 		}
 		return id
 	}
-	p.fail("the event states no id")
+	p.fail("the event states no %s", what)
 	return ""
 }
 
