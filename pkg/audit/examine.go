@@ -34,8 +34,8 @@ type Finding struct {
 const (
 	// NoVerdict: a record that was passed and that the database does not know.
 	NoVerdict = "no_verdict"
-	// NoTrace: a record of which nothing need be left, if it states nothing about an
-	// order: its time lies outside the dedupe window.
+	// NoTrace: a record of which nothing need be left: a hint that needed no look-up, or
+	// an event that states nothing about an order and lies outside the dedupe window.
 	NoTrace = "no_trace"
 	// NoRecord: a verdict on a record that Kafka does not have.
 	NoRecord = "no_record"
@@ -199,13 +199,16 @@ func (x *examination) look(ctx context.Context, seekers []postgres.Seeker, recor
 	for i, t := range traces {
 		e, rec := seekers[i].Event, records[i]
 		// A dead letter is kept under its place, and a tombstone nowhere.
-		if rec.Value == nil || t.Dead || t.Processed {
+		hint := e.Trust == event.Hint // what is known of its id may be another event's
+		if rec.Value == nil || t.Dead || t.Processed && !hint || t.Hint && hint {
 			continue
 		}
 		f := Finding{Problem: NoVerdict, Source: e.Source, EventID: e.ID, Endpoint: e.Endpoint, Order: e.Order, Payment: e.Payment,
 			Partition: rec.Partition, Offset: rec.Offset, AppendedAt: rec.Timestamp}
 		outside := e.TimeRepeats && e.Dated() && e.Time.Before(oldest)
 		switch {
+		case hint:
+			f.Problem, f.Detail = NoTrace, "a hint that needed no look-up leaves nothing"
 		case outside && t.InSet:
 			continue
 		case outside:

@@ -52,7 +52,7 @@ const slack = day
 // What one statement may take.
 const (
 	dropPatience = "'1s'" // waiting for others; whoever needs longer is waited for next time
-	deleteRows   = 5_000  // undated events in one transaction
+	deleteRows   = 5_000  // rows in one transaction
 	deleteRounds = 200
 )
 
@@ -61,6 +61,8 @@ type Dropped struct {
 	Partitions []string
 	// Undated is how many undated events were forgotten.
 	Undated int64
+	// Hints and Lookups are how many settled hints and answered look-ups were.
+	Hints, Lookups int64
 	// Later: not all is done. Call it again soon.
 	Later bool
 }
@@ -68,7 +70,8 @@ type Dropped struct {
 // DropBehind drops the table partitions that nobody needs any more: months of
 // processed_events behind the window, days of raw_bodies, and blocks of
 // order_transitions of which every row is published and old. Undated events leave
-// processed_events a window after they were first seen.
+// processed_events a window after they were first seen, hints a window after they
+// were settled: no record of theirs is left in the raw topic then.
 //
 // No reader or writer waits for it: it detaches concurrently, gives up what is in
 // use after a second (Later), and finishes next time what it or a program that
@@ -153,7 +156,18 @@ func (d *dropper) drop(ctx context.Context) error {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	problems = append(problems, d.forgetUndated(ctx))
+	for _, f := range [...]struct {
+		what, where, table string
+		gone               *int64
+	}{
+		{"undated events", `seen_at < $1`, "processed_events_undated", &d.done.Undated},
+		{"settled hints", `settled_at < $1`, "hints", &d.done.Hints},
+		{"answered look-ups", `answered >= armed AND due_at < $1`, "lookups", &d.done.Lookups},
+	} {
+		if err := d.forget(ctx, f.table, f.where, f.gone); err != nil {
+			problems = append(problems, fmt.Errorf("forget %s: %w", f.what, err))
+		}
+	}
 	return errors.Join(problems...)
 }
 
@@ -220,20 +234,20 @@ func (d *dropper) remove(ctx context.Context, table, name string, is found) erro
 	return nil
 }
 
-// forgetUndated deletes undated events by when they were first seen, a few at a
-// time: their partition has no end.
-func (d *dropper) forgetUndated(ctx context.Context) error {
+// forget deletes a table's rows that lie a window behind, a few at a time: they are in
+// no partition that has an end. One that came to life again meanwhile stays.
+func (d *dropper) forget(ctx context.Context, table, where string, gone *int64) error {
 	for range deleteRounds {
-		tag, err := d.conn.Exec(ctx, `
-			DELETE FROM processed_events_undated WHERE ctid = ANY(ARRAY(
-				SELECT ctid FROM processed_events_undated WHERE seen_at < $1 LIMIT $2))`, d.now.Add(-d.window), deleteRows)
+		tag, err := d.conn.Exec(ctx, fmt.Sprintf(`
+			DELETE FROM %[1]s WHERE %[2]s AND ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE %[2]s LIMIT $2))`, table, where),
+			d.now.Add(-d.window), deleteRows)
 		if inUse(err) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("forget undated events: %w", err)
+			return err
 		}
-		d.done.Undated += tag.RowsAffected()
+		*gone += tag.RowsAffected()
 		if tag.RowsAffected() < deleteRows {
 			return nil
 		}

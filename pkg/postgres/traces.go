@@ -17,6 +17,10 @@ type Trace struct {
 	Processed, InSet, Dead bool
 	// SeenAt is when the filter took the event over.
 	SeenAt time.Time
+	// Hint: a hint of that source and id was held, from HeldAt until SettledAt, which is
+	// zero while it waits.
+	Hint              bool
+	HeldAt, SettledAt time.Time
 }
 
 // Seeker is a record whose traces are looked for. Event may be zero where its
@@ -42,6 +46,9 @@ func (s *Store) Traces(ctx context.Context, topicID [16]byte, records []Seeker) 
 		processed         = map[[16]byte]time.Time{}
 		inSet             = map[[16]byte]bool{}
 		dead              = map[Place]bool{}
+		hints             = map[[16]byte][2]time.Time{}
+		held              time.Time
+		settled           *time.Time
 		key               [16]byte
 		seen              time.Time
 		place             Place
@@ -80,6 +87,16 @@ func (s *Store) Traces(ctx context.Context, topicID [16]byte, records []Seeker) 
 		if err := collect(rows, err, []any{&place.Partition, &place.Offset}, func() { dead[place] = true }); err != nil {
 			return err
 		}
+		rows, err = tx.Query(ctx, `SELECT event_hash, held_at, settled_at FROM hints WHERE event_hash = ANY($1::uuid[])
+			ORDER BY settled_at`, uuids(hashes)) // the one that waits comes last
+		if err := collect(rows, err, []any{&key, &held, &settled}, func() {
+			if settled == nil {
+				settled = &time.Time{}
+			}
+			hints[key] = [2]time.Time{held, *settled}
+		}); err != nil {
+			return err
+		}
 		rows, err = tx.Query(ctx, `
 			SELECT e.event_hash FROM order_events e
 			WHERE e.event_hash = ANY($1::uuid[]) AND e.order_no = ANY(ARRAY(
@@ -99,6 +116,9 @@ func (s *Store) Traces(ctx context.Context, topicID [16]byte, records []Seeker) 
 		if r.Event.ID != "" {
 			t.SeenAt, t.Processed = processed[keys[i]]
 			t.InSet = inSet[hashes[i]]
+			var h [2]time.Time
+			h, t.Hint = hints[hashes[i]]
+			t.HeldAt, t.SettledAt = h[0], h[1]
 		}
 	}
 	return traces, nil
@@ -123,6 +143,10 @@ func (s *Store) VerdictRows(ctx context.Context, topicID [16]byte, since, until 
 			SELECT e.partition, e.record_offset, n.name, e.event_id, m.name, e.appended_at
 			FROM order_events e JOIN names n ON n.name_no = e.source_no JOIN names m ON m.name_no = e.endpoint_no
 			WHERE e.appended_at >= $1 AND e.appended_at < $2 AND e.partition >= 0
+			UNION ALL
+			SELECT h.partition, h.record_offset, n.name, h.event_id, m.name, h.appended_at
+			FROM hints h JOIN names n ON n.name_no = h.source_no JOIN names m ON m.name_no = h.endpoint_no
+			WHERE h.appended_at >= $1 AND h.appended_at < $2
 			UNION ALL
 			SELECT d.partition, d.record_offset, '', '', m.name, d.appended_at
 			FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no

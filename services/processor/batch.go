@@ -109,6 +109,9 @@ func (b *batch) apply(ctx context.Context) error {
 	if err := b.compare(ctx, others); err != nil {
 		return err
 	}
+	if err := b.holdHints(ctx, first.TopicID); err != nil {
+		return err
+	}
 	if err := b.keepBodies(ctx); err != nil {
 		return err
 	}
@@ -161,7 +164,7 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 		if r.skip {
 			r.verdict = order.NoChange
 		}
-		if r.skip || r.dead != "" {
+		if r.skip || r.hint || r.dead != "" {
 			continue
 		}
 		lookFirst = lookFirst || b.replayed(r)
@@ -204,7 +207,7 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 // provider sends a state anew under one id: the latest reading counts.
 func (b *batch) updates(repeated []*record) (updates, others []*record) {
 	for _, r := range repeated {
-		if ep, _ := b.Endpoints.Get(r.event.Endpoint); r.event.Mode == b.Mode && ep.Provider.ChangedBody() == webhook.Update {
+		if ep, _ := b.Endpoints.Get(r.event.Endpoint); r.event.Mode == b.Mode && r.changedBody(ep) == webhook.Update {
 			if b.open(r); r.stated {
 				r.fact.Replaces = true
 				updates = append(updates, r)
@@ -377,7 +380,7 @@ func (b *batch) count(ctx context.Context, topicID [16]byte) error {
 		switch {
 		case !b.replayed(r):
 			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
-		case r.skip:
+		case r.skip, r.hint:
 		case r.verdict != order.Dead && r.verdict != order.Duplicate:
 			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}

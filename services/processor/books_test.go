@@ -61,6 +61,16 @@ func (w *world) byTheHour() {
 	if _, err := w.admin.AlterTopicConfigs(w.Context(), set, w.kafka.Topic(kafka.Raw)); err != nil {
 		w.Fatal(err)
 	}
+	w.until("the broker keeps the records' own times", func() bool {
+		configs, err := w.admin.DescribeTopicConfigs(w.Context(), w.kafka.Topic(kafka.Raw))
+		if err != nil {
+			return false
+		}
+		c, err := configs.On(w.kafka.Topic(kafka.Raw), nil)
+		return err == nil && slices.ContainsFunc(c.Configs, func(c kadm.Config) bool {
+			return c.Key == "message.timestamp.type" && c.Value != nil && *c.Value == kind
+		})
+	})
 }
 
 func (w *world) sendAt(at time.Time, partition int32, events ...stated) {

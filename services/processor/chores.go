@@ -17,8 +17,8 @@ const partitionsEvery = time.Hour
 // choreLimit bounds what one round takes of held events or dead letters.
 const choreLimit = 200
 
-// chores does what no batch does, until ctx ends: table partitions, held events
-// that are due, dead letters that are not yet in their topic, the books.
+// chores does what no batch does, until ctx ends: table partitions, held events and
+// look-ups that are due, dead letters that are not yet in their topic, the books.
 func (p *Processor) chores(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.Chores)
 	defer tick.Stop()
@@ -28,6 +28,7 @@ func (p *Processor) chores(ctx context.Context) {
 		p.chore(ctx)
 		if p.Now().Sub(books) >= booksEvery {
 			p.auditBooks(ctx)
+			p.countLookups(ctx)
 			books = p.Now()
 		}
 		if p.Now().Sub(partitions) >= partitionsEvery {
@@ -46,20 +47,44 @@ func (p *Processor) chores(ctx context.Context) {
 
 // chore is one round.
 func (p *Processor) chore(ctx context.Context) {
+	p.review(ctx, postgres.Tx.ReviewDueHeldEvents)
+	p.review(ctx, postgres.Tx.ReviewUnansweredLookups)
+	p.publishDeadLetters(ctx)
+}
+
+// review brings before people what waited too long.
+func (p *Processor) review(ctx context.Context, due func(postgres.Tx, context.Context, time.Time, int) (int, error)) {
 	for {
 		n := 0
 		err := p.Store.InTx(ctx, func(tx postgres.Tx) (err error) {
-			n, err = tx.ReviewDueHeldEvents(ctx, p.Now(), choreLimit)
+			n, err = due(tx, ctx, p.Now(), choreLimit)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
 			p.Log.Warn("chore failed, trying again", "error", err)
 		}
-		if n < choreLimit {
-			break
+		if err != nil || n < choreLimit {
+			return
 		}
 	}
-	p.publishDeadLetters(ctx)
+}
+
+// countLookups shows what waits for a provider's answer. A source that waits for
+// none any more has no line.
+func (p *Processor) countLookups(ctx context.Context) {
+	open, err := p.Store.OpenLookups(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.Log.Warn("open look-ups could not be counted", "error", err)
+		}
+		return
+	}
+	p.metrics.lookups.Reset()
+	p.metrics.lookupAge.Reset()
+	for _, o := range open {
+		p.metrics.lookups.WithLabelValues(o.Source).Set(float64(o.Open))
+		p.metrics.lookupAge.WithLabelValues(o.Source).Set(p.Now().Sub(o.Since).Seconds())
+	}
 }
 
 // deadLetterTimeout bounds a round of publishing, in which rows are locked: the

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 
+	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 )
 
@@ -28,6 +29,8 @@ func (b *batch) journaled(r *record) bool {
 	switch {
 	case r.skip || r.dead != "":
 		return false
+	case r.hint: // a copy of one that waits is not kept again
+		return r.fresh && r.verdict == order.Held
 	case r.fresh && (r.windowed || r.stated): // the filter, or a set, tells it from a repeat
 		return true
 	case r.fresh || r.stands != 0 && r.stands != r.seen.Fingerprint:

@@ -19,6 +19,9 @@ type metrics struct {
 	fenced      prometheus.Counter
 	gaps        *prometheus.CounterVec
 	unaccounted prometheus.Gauge
+	hints       *prometheus.CounterVec
+	lookups     *prometheus.GaugeVec
+	lookupAge   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -41,9 +44,15 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Help: "Ranges of offsets that were missing, by reason."}, []string{"reason"}),
 		unaccounted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_processor_unaccounted_events",
 			Help: "Accepted records of the whole deployment less those with a verdict and those in flight, every minute; not 0 if any was lost or counted twice."}),
+		hints: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_processor_hints_total",
+			Help: "Records that nobody has signed, by what became of them at first: held until their provider was asked, a duplicate of one that waits, no_change if it was asked since, or dead."}, []string{"verdict"}),
+		lookups: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_open_lookups",
+			Help: "Objects that a provider must be asked about, of the whole deployment, by source."}, []string{"source"}),
+		lookupAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_oldest_lookup_seconds",
+			Help: "How long the longest open look-up of a source has waited."}, []string{"source"}),
 	}
 	m.unaccounted.Set(math.NaN()) // not known yet
-	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted)
+	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge)
 	return m
 }
 
@@ -51,13 +60,16 @@ func newMetrics(reg prometheus.Registerer) metrics {
 func (m *metrics) batch(b *batch, took time.Duration) {
 	m.size.Observe(float64(len(b.records)))
 	m.duration.Observe(took.Seconds())
-	var verdicts [order.Duplicate + 1]int
+	var verdicts, hints [order.Duplicate + 1]int
 	for _, r := range b.records {
 		if r.skip {
 			m.skipped.Inc()
 			continue
 		}
 		verdicts[r.verdict]++
+		if r.hint {
+			hints[r.verdict]++
+		}
 		if r.dead != "" {
 			m.dead.WithLabelValues(r.dead).Inc()
 		}
@@ -65,6 +77,9 @@ func (m *metrics) batch(b *batch, took time.Duration) {
 	for v, n := range verdicts {
 		if n > 0 {
 			m.events.WithLabelValues(order.Verdict(v).String()).Add(float64(n))
+		}
+		if hints[v] > 0 {
+			m.hints.WithLabelValues(order.Verdict(v).String()).Add(float64(hints[v]))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
+	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 	"sluice/pkg/webhook"
@@ -21,13 +22,13 @@ func (r *record) open(ep endpoint.Endpoint) {
 		return
 	}
 	r.read = true
-	reading, err := ep.Read(storedHeaders(r.event.Signature), r.Value)
+	reading, err := r.reading(ep)
 	if err != nil {
 		r.die(deadBody, err.Error())
 		return
 	}
 	// A state that is sent anew may come to mean something: the set keeps its place.
-	updated := ep.Provider.ChangedBody() == webhook.Update && (reading.Order != "" || reading.Payment != "")
+	updated := r.changedBody(ep) == webhook.Update && (reading.Order != "" || reading.Payment != "")
 	if reading.Fact == order.KindNone && !updated {
 		return
 	}
@@ -41,6 +42,23 @@ func (r *record) open(ep endpoint.Endpoint) {
 	}
 	r.stated = true
 	r.fact = r.factOf(reading)
+}
+
+// reading is what the body says: in its provider's form, or in our own if we asked.
+func (r *record) reading(ep endpoint.Endpoint) (webhook.Reading, error) {
+	if r.event.Trust == event.LookedUp {
+		return lookup.Decode(r.Value)
+	}
+	return ep.Read(storedHeaders(r.event.Signature), r.Value)
+}
+
+// changedBody is the rule for another reading under a known id. The id of what was
+// looked up is made of its bytes.
+func (r *record) changedBody(ep endpoint.Endpoint) webhook.ChangedBody {
+	if r.event.Trust == event.LookedUp {
+		return webhook.Final
+	}
+	return ep.Provider.ChangedBody()
 }
 
 func (r *record) factOf(reading webhook.Reading) postgres.Fact {

@@ -13,14 +13,13 @@ import (
 
 // Why a record is a dead letter: a bounded set, in the database and as a label.
 const (
-	deadHeaders   = "headers"   // they do not describe an event
-	deadEndpoint  = "endpoint"  // this deployment does not know it
-	deadBody      = "body"      // its provider's rules cannot read it
-	deadUntrusted = "untrusted" // a hint, and nobody to ask
-	deadNoOrder   = "no_order"  // states a fact, and names neither order nor payment
-	deadRefused   = "refused"   // PostgreSQL refuses its data
-	unknownName   = "(unknown)" // the endpoint of a record that does not say
-	maxDetail     = 500         // bytes of a dead letter's detail
+	deadHeaders  = "headers"   // they do not describe an event
+	deadEndpoint = "endpoint"  // this deployment does not know it
+	deadBody     = "body"      // its provider's rules cannot read it
+	deadNoOrder  = "no_order"  // states a fact, and names neither order nor payment
+	deadRefused  = "refused"   // PostgreSQL refuses its data
+	unknownName  = "(unknown)" // the endpoint of a record that does not say
+	maxDetail    = 500         // bytes of a dead letter's detail
 )
 
 // record is one record on its way through a batch.
@@ -32,6 +31,10 @@ type record struct {
 	// skip: a tombstone. It is no event and changes nothing; the books count it,
 	// since its offset was given.
 	skip bool
+	// hint: nobody has signed it. It is no event yet: target is what its provider is
+	// asked about.
+	hint   bool
+	target postgres.Target
 	// windowed: processed_events has a place for it.
 	windowed bool
 	// dead and detail say why it cannot be taken over; dead is empty if it can.
@@ -71,10 +74,8 @@ func (w *worker) parse(b kafka.Batch) []*record {
 		case e.Type == event.Unreadable:
 			r.die(deadBody, w.unreadable(r))
 			continue
-		case e.Trust == event.Hint:
-			r.die(deadUntrusted, "its decisive fields are not signed, and no look-up is configured")
-			continue
 		}
+		r.hint = e.Trust == event.Hint
 		r.key = e.Key()
 		r.seen = postgres.Seen{Key: r.key, Fingerprint: postgres.Fingerprint(e.Fingerprint())}
 		r.windowed = [6]byte(r.key[:6]) == [6]byte{} || window.Contains(e.Time)

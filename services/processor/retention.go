@@ -34,8 +34,9 @@ func (p *Processor) keepPartitions(ctx context.Context) bool {
 		return false
 	}
 	dropped, err := p.Store.DropBehind(ctx, p.Now(), p.cfg.retention())
-	if len(dropped.Partitions) > 0 || dropped.Undated > 0 {
-		p.Log.Info("what is old was dropped", "partitions", dropped.Partitions, "undated_events", dropped.Undated)
+	if len(dropped.Partitions) > 0 || dropped.Undated > 0 || dropped.Hints > 0 || dropped.Lookups > 0 {
+		p.Log.Info("what is old was dropped", "partitions", dropped.Partitions, "undated_events", dropped.Undated,
+			"hints", dropped.Hints, "lookups", dropped.Lookups)
 	}
 	if err != nil {
 		p.Log.Error("not all that is old was dropped, trying again", "error", err)
