@@ -29,7 +29,6 @@ type entry struct {
 	Addresses []address            `yaml:"addresses"`
 	Account   string               `yaml:"account"`
 	Order     webhook.Paths        `yaml:"order"`
-	Lookup    *lookupEntry         `yaml:"lookup"`
 }
 
 type tolerance struct {
@@ -59,24 +58,18 @@ var ErrNoMode = errors.New("the deployment has no mode: set it to live or test")
 // the field and what to do; never a secret's value. With any problem there is no
 // Set: a deployment that cannot verify everything does not start (O05).
 func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, resolvers{secret: func(ref string) (webhook.Secret, error) {
+	return load(path, deployment, readFile, func(ref string) (webhook.Secret, error) {
 		return secret(ref, lookupEnv, readFile)
-	}})
+	})
 }
 
 // LoadWithoutSecrets is Load for roles that only read stored bodies. Their
 // endpoints have no secrets, so Verify refuses everything.
 func LoadWithoutSecrets(path string, deployment event.Mode, readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, resolvers{})
+	return load(path, deployment, readFile, nil)
 }
 
-// resolvers fetch what references name. With none only their form is checked.
-type resolvers struct {
-	secret     func(ref string) (webhook.Secret, error)
-	credential func(ref string) (string, error)
-}
-
-func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), resolve resolvers) (Set, error) {
+func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), resolve func(string) (webhook.Secret, error)) (Set, error) {
 	text, err := readFile(path)
 	if err != nil {
 		return Set{}, fmt.Errorf("read endpoints file: %w", err)
@@ -136,7 +129,7 @@ func known(m event.Mode) bool { return m == event.Live || m == event.Test }
 
 type loader struct {
 	deployment event.Mode
-	resolve    resolvers
+	resolve    func(ref string) (webhook.Secret, error)
 	at         string
 	problems   []error
 	set        Set
@@ -186,7 +179,6 @@ func (l *loader) add(e entry) {
 		l.share(out)
 		l.sender(e, &out)
 		out.Secrets = l.secrets(e.Secrets, out.Provider)
-		out.Lookup = l.lookup(e.Lookup, out.Mode, out.Provider)
 	}
 	l.set.byName[e.Name] = len(l.set.all)
 	l.set.all = append(l.set.all, out)
@@ -295,10 +287,10 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		}
-		if l.resolve.secret == nil {
+		if l.resolve == nil {
 			continue
 		}
-		s, err := l.resolve.secret(string(ref))
+		s, err := l.resolve(string(ref))
 		if err == nil {
 			err = p.CheckSecret(s)
 		}

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"crypto/md5"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -94,12 +93,7 @@ func (Click) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	if _, err := clickForm(form); err != nil || len(given) != 2*md5.Size {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := "", false
-	for _, s := range secrets {
-		if len(s.value) > 0 && subtle.ConstantTimeCompare(clickSum(form, s), []byte(given)) == 1 && !ok {
-			name, ok = s.Name, true
-		}
-	}
+	name, ok := matchDigest(secrets, func(s Secret) []byte { return clickSum(form, s) }, []byte(given))
 	if !ok {
 		return refuse(ReasonMismatch)
 	}
@@ -177,19 +171,19 @@ func (Click) Form(body []byte) (ClickForm, error) {
 	return clickForm(form)
 }
 
-// uniqueForm reads application/x-www-form-urlencoded. Values keep their bytes; a
-// name that comes twice is refused, because two readers may take different ones.
+// uniqueForm reads a form of which no field comes twice, because two readers may take
+// different ones. Values keep their bytes.
 func uniqueForm(body []byte) (map[string]string, error) {
-	all, err := url.ParseQuery(string(body))
+	list, err := parseForm(body)
 	if err != nil {
-		return nil, errors.New("the body is not a form") // the error would repeat the body
+		return nil, err
 	}
-	form := make(map[string]string, len(all))
-	for name, values := range all {
-		if len(values) > 1 {
+	form := make(map[string]string, len(list))
+	for _, f := range list {
+		if _, twice := form[f.name]; twice {
 			return nil, errors.New("the form has a field twice")
 		}
-		form[name] = values[0]
+		form[f.name] = f.value
 	}
 	return form, nil
 }

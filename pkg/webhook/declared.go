@@ -50,7 +50,7 @@ func (p declared) WithOrder(at Paths) (_ Provider, err error) {
 }
 
 func (p declared) SignatureHeaders() []string {
-	names := append([]string{p.sig.Header}, p.sig.Required...)
+	names := []string{p.sig.Header}
 	if h := p.sig.Timestamp.Header; h != "" {
 		names = append(names, h)
 	}
@@ -87,11 +87,6 @@ func (p declared) Verify(req Request, secrets []Secret, now time.Time) Verdict {
 	}
 	if h := p.sig.Timestamp.Header; h != "" {
 		if timestamp, reason = one(req.Header(h)); reason != ReasonNone {
-			return refuse(reason)
-		}
-	}
-	for _, name := range p.sig.Required {
-		if _, reason := one(req.Header(name)); reason != ReasonNone {
 			return refuse(reason)
 		}
 	}

@@ -19,6 +19,11 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
+	return c.readValues(header, values)
+}
+
+// readValues is read, of the wanted values of a body that was scanned otherwise.
+func (c *layout) readValues(header Headers, values []value) (Reading, error) {
 	p := page{header: header, values: values}
 	r := Reading{}
 	r.ID = p.joined(c.id, "id", value.id)
@@ -73,10 +78,10 @@ rules:
 	for _, f := range c.facts[typ] {
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
-			switch given := v.given(); {
-			case given != (w.equal != ""):
-				continue rules
-			case !given, w.equal == anything:
+			if !v.given() {
+				if w.equal != "" {
+					continue rules
+				}
 				continue
 			}
 			s, err := v.scalar()
@@ -155,11 +160,8 @@ func (p *page) find(places places) (value, string) {
 		case inQuery:
 			v = p.one("parameter", at.name, p.parameters(at.name))
 		}
-		switch {
-		case at.last && v.given():
+		if at.last && v.given() {
 			v = v.last()
-		case at.sum && v.kind == several:
-			v.kind = summed
 		}
 		if v.given() {
 			return v, at.path
@@ -301,24 +303,7 @@ func (v value) currency() (string, error) {
 
 // amount is minor units of the currency, exact: no float ever touches it. A
 // decimal may be text or a JSON number, whose digits are read as they stand.
-func (c *layout) amount(v value, currency string) (sum int64, err error) {
-	if v.kind == summed {
-		parts, err := elements(v.raw)
-		if err != nil {
-			return 0, err
-		}
-		for _, part := range parts {
-			n, err := c.amount(jsonValue(part), currency)
-			if err != nil {
-				return 0, err
-			}
-			if n > math.MaxInt64-sum {
-				return 0, order.ErrRange
-			}
-			sum += n
-		}
-		return sum, nil
-	}
+func (c *layout) amount(v value, currency string) (int64, error) {
 	if c.decimal {
 		if v.kind == number {
 			return order.ParseNumber(string(v.raw), currency)
