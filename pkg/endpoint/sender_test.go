@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -200,5 +201,35 @@ func TestTheFileHasWhoSends(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
+	}
+}
+
+// O09: nothing in the file can be true or false, so nothing can be switched off there.
+func TestNoFieldOfTheFileIsASwitch(t *testing.T) {
+	var look func(reflect.Type, string)
+	seen := map[reflect.Type]bool{}
+	look = func(typ reflect.Type, at string) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			look(typ.Elem(), at)
+		case reflect.Struct:
+			if seen[typ] {
+				return
+			}
+			seen[typ] = true
+			for f := range typ.Fields() {
+				if f.Tag.Get("yaml") != "-" {
+					look(f.Type, at+"."+f.Name)
+				}
+			}
+		case reflect.Bool:
+			if !strings.HasSuffix(at, ".TimeRepeats") { // how an event is named
+				t.Errorf("%s can be switched", at)
+			}
+		}
+	}
+	look(reflect.TypeFor[entry](), "endpoint")
+	if !seen[reflect.TypeFor[webhook.Declaration]()] {
+		t.Error("declarations were not looked at")
 	}
 }
