@@ -276,6 +276,67 @@ CREATE INDEX hints_event ON hints (event_hash); -- its trace, while the raw topi
 CREATE INDEX hints_order ON hints (order_id) WHERE settled_at IS NULL AND order_id <> '';
 CREATE INDEX hints_settled ON hints (settled_at) WHERE settled_at IS NOT NULL;
 
+-- Who may take the money of an order now, of all providers that ask before they pay:
+-- at most one, so that two never take it for one order. Written under the order's lock.
+CREATE TABLE reservations (
+  order_no    bigint   PRIMARY KEY,
+  source_no   smallint NOT NULL,
+  payment_id  text     NOT NULL, -- the provider's transaction
+  reserved_at timestamptz NOT NULL,
+  expires_at  timestamptz -- NULL: money was taken, or may have been
+) WITH (fillfactor = 90);
+
+-- Payme's transactions, as it is answered about them. Times are Unix milliseconds
+-- and, once set, never change: Payme compares the answers to its repeats.
+CREATE TABLE payme_transactions (
+  transaction_no bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  source_no      smallint NOT NULL,
+  payme_id       text COLLATE "C" NOT NULL,
+  order_no       bigint   NOT NULL,
+  amount         bigint   NOT NULL, -- tiyin
+  account        text     NOT NULL, -- JSON object, as Payme sent it
+  payme_time     bigint   NOT NULL, -- when Payme made it
+  create_time    bigint   NOT NULL,
+  perform_time   bigint   NOT NULL DEFAULT 0,
+  cancel_time    bigint   NOT NULL DEFAULT 0,
+  state          smallint NOT NULL DEFAULT 1 CHECK (state IN (1, 2, -1, -2)),
+  reason         smallint, -- of the cancellation
+  fiscal         text     NOT NULL DEFAULT '', -- JSON object: the receipt's data, as Payme sent it
+  fiscal_cancel  text     NOT NULL DEFAULT '', -- the same of the receipt of the refund
+  UNIQUE (source_no, payme_id)
+);
+CREATE INDEX payme_transactions_statement ON payme_transactions (source_no, payme_time);
+CREATE INDEX payme_transactions_open ON payme_transactions (payme_time) WHERE state = 1;
+
+-- Click's transactions: what was prepared, and what Click said of it afterwards.
+CREATE TABLE click_transactions (
+  transaction_no  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- merchant_prepare_id and merchant_confirm_id
+  source_no       smallint NOT NULL,
+  click_trans_id  text COLLATE "C" NOT NULL,
+  service_id      text     NOT NULL,
+  paydoc_id       text     NOT NULL,
+  order_no        bigint   NOT NULL,
+  amount          bigint   NOT NULL, -- tiyin
+  state           smallint NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 2), -- prepared, confirmed, cancelled
+  prepared_at     timestamptz NOT NULL,
+  completed_at    timestamptz, -- confirmed or cancelled
+  contradicted_at timestamptz, -- when Click first said the other of the two
+  UNIQUE (source_no, click_trans_id)
+);
+
+-- Records on their way to the raw topic, written with what they tell of. A row goes
+-- some time after Kafka has acknowledged it.
+CREATE TABLE raw_outbox (
+  id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  record_key     text   NOT NULL,
+  record_headers bytea  NOT NULL, -- JSON
+  body           bytea  NOT NULL,
+  created_at     timestamptz NOT NULL,
+  published_at   timestamptz
+);
+CREATE INDEX raw_outbox_unpublished ON raw_outbox (id) WHERE published_at IS NULL;
+CREATE INDEX raw_outbox_published ON raw_outbox (published_at) WHERE published_at IS NOT NULL;
+
 -- The books: what became of each accepted record, by append hour and endpoint.
 -- Rows are deltas of one writing partition (-1: the merchant), so that workers
 -- never wait for each other; their sum is the count.
@@ -300,6 +361,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

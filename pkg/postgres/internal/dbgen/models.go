@@ -20,6 +20,14 @@ type Payment struct {
 	Linked    bool
 }
 
+type Reservation struct {
+	OrderNo    int64
+	SourceNo   int16
+	PaymentID  string
+	ReservedAt pgtype.Timestamptz
+	ExpiresAt  pgtype.Timestamptz
+}
+
 type ReviewItem struct {
 	ID             int64
 	Kind           string

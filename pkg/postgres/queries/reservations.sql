@@ -1,0 +1,32 @@
+-- name: LockCheckout :one
+SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
+FROM orders o WHERE o.order_id = @order_id::text
+FOR NO KEY UPDATE;
+
+-- name: LockCheckoutByNo :one
+SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
+FROM orders o WHERE o.order_no = @order_no
+FOR NO KEY UPDATE;
+
+-- name: GetReservation :one
+SELECT order_no, source_no, payment_id, reserved_at, expires_at FROM reservations WHERE order_no = @order_no;
+
+-- name: PutReservation :exec
+INSERT INTO reservations (order_no, source_no, payment_id, reserved_at, expires_at)
+VALUES (@order_no, @source_no, @payment_id, @reserved_at, @expires_at)
+ON CONFLICT (order_no) DO UPDATE SET source_no = excluded.source_no, payment_id = excluded.payment_id,
+  reserved_at = excluded.reserved_at, expires_at = excluded.expires_at;
+
+-- name: DeleteReservation :exec
+DELETE FROM reservations WHERE order_no = @order_no AND source_no = @source_no AND payment_id = @payment_id;
+
+-- name: CalledOff :one
+SELECT EXISTS (
+  SELECT FROM order_events WHERE order_no = @order_no AND kind = @kind AND verdict = @verdict AND payment_id = '');
+
+-- name: PaymentEnded :one
+SELECT EXISTS (
+  SELECT FROM order_events e WHERE e.order_no = @order_no AND e.source_no = @source_no
+    AND (e.payment_id = @payment_id OR e.payment_id IN (
+      SELECT c.paydoc_id FROM click_transactions c WHERE c.source_no = @source_no AND c.click_trans_id = @payment_id))
+    AND e.kind = ANY(@kinds::smallint[]) AND e.verdict <> @held);
