@@ -58,7 +58,14 @@ var ErrNoMode = errors.New("the deployment has no mode: set it to live or test")
 // the field and what to do; never a secret's value. With any problem there is no
 // Set: a deployment that cannot verify everything does not start (O05).
 func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, func(ref string) (webhook.Secret, error) {
+	return LoadFor(func(webhook.Provider) bool { return true }, path, deployment, lookupEnv, readFile)
+}
+
+// LoadFor is Load for roles that verify only some providers' requests: the others'
+// endpoints have no secrets, as in LoadWithoutSecrets, so that a role is given none
+// that it has no use for.
+func LoadFor(verified func(webhook.Provider) bool, path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
+	return load(path, deployment, readFile, verified, func(ref string) (webhook.Secret, error) {
 		return secret(ref, lookupEnv, readFile)
 	})
 }
@@ -66,10 +73,10 @@ func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bo
 // LoadWithoutSecrets is Load for roles that only read stored bodies. Their
 // endpoints have no secrets, so Verify refuses everything.
 func LoadWithoutSecrets(path string, deployment event.Mode, readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, nil)
+	return load(path, deployment, readFile, func(webhook.Provider) bool { return false }, nil)
 }
 
-func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), resolve func(string) (webhook.Secret, error)) (Set, error) {
+func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), verified func(webhook.Provider) bool, resolve func(string) (webhook.Secret, error)) (Set, error) {
 	text, err := readFile(path)
 	if err != nil {
 		return Set{}, fmt.Errorf("read endpoints file: %w", err)
@@ -81,7 +88,7 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		return Set{}, fmt.Errorf("endpoints file %s: %s", path, yaml.FormatError(err, false, false))
 	}
-	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
+	l := loader{deployment: deployment, verified: verified, resolve: resolve, set: Set{byName: map[string]int{}},
 		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
 	if deployment != "" && !known(deployment) {
 		l.problem("", "the deployment's mode (SLUICE_MODE) is %q: set it to live or test", deployment)
@@ -129,6 +136,7 @@ func known(m event.Mode) bool { return m == event.Live || m == event.Test }
 
 type loader struct {
 	deployment event.Mode
+	verified   func(webhook.Provider) bool
 	resolve    func(ref string) (webhook.Secret, error)
 	at         string
 	problems   []error
@@ -272,7 +280,7 @@ func (l *loader) share(e Endpoint) {
 	}
 }
 
-// secrets resolves the references; with no resolver only their form is checked.
+// secrets resolves the references; of what is not verified only their form is checked.
 func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Secret) {
 	switch needed := p.Profile().Secret != ""; {
 	case needed && len(refs) == 0:
@@ -287,7 +295,7 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		}
-		if l.resolve == nil {
+		if !l.verified(p) {
 			continue
 		}
 		s, err := l.resolve(string(ref))

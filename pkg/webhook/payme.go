@@ -208,6 +208,11 @@ func (p Payme) WithOrder(paths Paths) (Provider, error) {
 	return p, nil
 }
 
+// AccountField names the field of the account by which the shop knows the order.
+func (p Payme) AccountField() string {
+	return strings.TrimPrefix(p.fields.order[0].path, "params.account.")
+}
+
 // Call reads a call. With an error the call's RPC is still right, if it could be read.
 func (p Payme) Call(body []byte) (PaymeCall, error) {
 	call := PaymeCall{RPC: []byte("null")}

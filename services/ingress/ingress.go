@@ -71,7 +71,7 @@ func (c Config) Check() error {
 	if c.BodyBytes < kafka.MaxBody {
 		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_BODY_BYTES is %d; it must hold one body (%d)", c.BodyBytes, kafka.MaxBody))
 	}
-	if _, err := parseProxies(c.TrustedProxies); err != nil {
+	if _, err := endpoint.ParseProxies(c.TrustedProxies); err != nil {
 		problems = append(problems, fmt.Errorf("SLUICE_INGRESS_TRUSTED_PROXIES: %w", err))
 	}
 	if _, err := certificate.Roots(c.CertificateRoots, os.ReadFile); err != nil {
@@ -116,7 +116,7 @@ type Ingress struct {
 	now          func() time.Time
 	routes       map[string]*route
 	producer     Producer
-	proxies      proxies
+	proxies      endpoint.Proxies
 	certificates certificates
 	metrics      *metrics
 	deadlines    *deadlines
@@ -169,7 +169,7 @@ func build(cfg Config, endpoints endpoint.Set, p Producer, now func() time.Time,
 	in := &Ingress{cfg: cfg, log: log, now: now, routes: routes(endpoints), producer: p,
 		deadlines: &deadlines{d: cfg.Deadline}, bodies: budget{limit: cfg.BodyBytes}}
 	var err error
-	if in.proxies, err = parseProxies(cfg.TrustedProxies); err != nil {
+	if in.proxies, err = endpoint.ParseProxies(cfg.TrustedProxies); err != nil {
 		return nil, err
 	}
 	roots, err := certificate.Roots(cfg.CertificateRoots, os.ReadFile)

@@ -61,7 +61,7 @@ func (in *Ingress) receive(r *http.Request, name string) answer {
 	if !ok {
 		return unverified(webhook.ReasonMalformed)
 	}
-	req := webhook.Request{Method: r.Method, URL: rt.RequestURL(r.URL.RawQuery), Header: header, Body: body, Remote: in.proxies.sender(r)}
+	req := webhook.Request{Method: r.Method, URL: rt.RequestURL(r.URL.RawQuery), Header: header, Body: body, Remote: in.proxies.Sender(r)}
 	if rt.certified != nil {
 		if a := in.certificate(rt.certified, &req); a.status != 0 {
 			return a

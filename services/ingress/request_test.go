@@ -52,7 +52,7 @@ func TestTheQueryIsKeptWhereItIsAPartOfTheSignature(t *testing.T) {
 }
 
 func TestTheSendersAddressIsThePeersOrATrustedProxysWord(t *testing.T) {
-	ps, err := parseProxies([]string{"10.0.0.0/8", " 192.0.2.1", "2001:db8:1::/48"})
+	ps, err := endpoint.ParseProxies([]string{"10.0.0.0/8", " 192.0.2.1", "2001:db8:1::/48"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,11 +95,11 @@ func TestTheSendersAddressIsThePeersOrATrustedProxysWord(t *testing.T) {
 		"no peer":                               {"@", []string{"203.0.113.9"}, "invalid IP"},
 		"no peer at all":                        {"", []string{"203.0.113.9"}, "invalid IP"},
 	} {
-		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{forwardedFor: c.forwarded, "Forwarded": {"for=185.71.76.1"}, "X-Real-Ip": {"185.71.76.1"}}}
-		if got := ps.sender(r).String(); got != c.want {
+		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded, "Forwarded": {"for=185.71.76.1"}, "X-Real-Ip": {"185.71.76.1"}}}
+		if got := ps.Sender(r).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if got := proxies(nil).sender(r); len(c.forwarded) > 0 && c.want != "invalid IP" && strings.HasPrefix(c.peer, "10.") && got.String() != "10.1.2.3" {
+		if got := endpoint.Proxies(nil).Sender(r); len(c.forwarded) > 0 && c.want != "invalid IP" && strings.HasPrefix(c.peer, "10.") && got.String() != "10.1.2.3" {
 			t.Errorf("%s: with no trusted proxies it is %s", name, got)
 		}
 	}
@@ -113,7 +113,7 @@ func TestTheSendersAddressIsThePeersOrATrustedProxysWord(t *testing.T) {
 }
 
 func FuzzSender(f *testing.F) {
-	ps, err := parseProxies([]string{"10.0.0.0/8"})
+	ps, err := endpoint.ParseProxies([]string{"10.0.0.0/8"})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -121,14 +121,14 @@ func FuzzSender(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, one, two string) {
-		r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{forwardedFor: {one, two}}}
+		r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{"X-Forwarded-For": {one, two}}}
 		// What stands last decides, whatever a sender wrote before it.
-		r.Header[forwardedFor] = append(r.Header[forwardedFor], "203.0.113.9, 10.0.0.2")
-		if got := ps.sender(r); got != netip.MustParseAddr("203.0.113.9") {
+		r.Header["X-Forwarded-For"] = append(r.Header["X-Forwarded-For"], "203.0.113.9, 10.0.0.2")
+		if got := ps.Sender(r); got != netip.MustParseAddr("203.0.113.9") {
 			t.Errorf("%q, %q: %v", one, two, got)
 		}
-		r.Header[forwardedFor] = []string{one, two}
-		if got := ps.sender(r); got.Is4In6() || got.Zone() != "" {
+		r.Header["X-Forwarded-For"] = []string{one, two}
+		if got := ps.Sender(r); got.Is4In6() || got.Zone() != "" {
 			t.Errorf("%q, %q: %v has more than one form", one, two, got)
 		}
 	})

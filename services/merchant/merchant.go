@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
+	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
 
@@ -27,6 +29,17 @@ type Config struct {
 	// of a file that holds it. Only on a loopback address may both be empty.
 	Token     string `env:"SLUICE_MERCHANT_TOKEN" json:"-" help:"bearer token of callers; only on loopback may there be none"`
 	TokenFile string `env:"SLUICE_MERCHANT_TOKEN_FILE,file" json:"-" help:"file that holds the token, instead"`
+	// PublicAddress is where Payme and Click ask and pay: a listener of its own, so
+	// that the API stays private. Put TLS in front of it. Empty: none.
+	PublicAddress string `env:"SLUICE_MERCHANT_PUBLIC_ADDRESS" help:"where Payme and Click call: host:port; needed if an endpoint is theirs; put TLS in front of it"`
+	// TrustedProxies are the addresses of those that stand in front of PublicAddress:
+	// their word on the sender's address (X-Forwarded-For) is believed, and nobody
+	// else's.
+	TrustedProxies []string `env:"SLUICE_MERCHANT_TRUSTED_PROXIES" help:"addresses and ranges of the proxies in front of the public listener, whose X-Forwarded-For is believed"`
+	// ClickReservation is how long a Prepare of Click's keeps an order from others.
+	ClickReservation time.Duration `env:"SLUICE_MERCHANT_CLICK_RESERVATION" envDefault:"30m" help:"how long a Prepare of Click's keeps an order from others"`
+	// OutboxKeep is how long a record is kept after Kafka has acknowledged it.
+	OutboxKeep time.Duration `env:"SLUICE_MERCHANT_OUTBOX_KEEP" envDefault:"24h" help:"how long a published record stays in the outbox"`
 	// Timeout bounds one request.
 	Timeout time.Duration `env:"SLUICE_MERCHANT_TIMEOUT" envDefault:"10s" help:"bounds one request"`
 	// Drain bounds the wait for requests in flight at a stop.
@@ -59,6 +72,21 @@ func (c Config) Check() error {
 	case strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }):
 		problems = append(problems, errors.New("SLUICE_MERCHANT_TOKEN holds white space or other than ASCII characters"))
 	}
+	if c.PublicAddress != "" {
+		problems = append(problems, daemon.CheckAddress("SLUICE_MERCHANT_PUBLIC_ADDRESS", c.PublicAddress))
+		if c.PublicAddress == c.Address && !strings.HasSuffix(c.Address, ":0") {
+			problems = append(problems, errors.New("SLUICE_MERCHANT_PUBLIC_ADDRESS is SLUICE_MERCHANT_ADDRESS; the API must not be public"))
+		}
+	}
+	if _, err := endpoint.ParseProxies(c.TrustedProxies); err != nil {
+		problems = append(problems, fmt.Errorf("SLUICE_MERCHANT_TRUSTED_PROXIES: %w", err))
+	}
+	if c.ClickReservation < time.Minute || c.ClickReservation > 24*time.Hour {
+		problems = append(problems, errors.New("SLUICE_MERCHANT_CLICK_RESERVATION must be 1m to 24h"))
+	}
+	if c.OutboxKeep < 0 {
+		problems = append(problems, errors.New("SLUICE_MERCHANT_OUTBOX_KEEP must not be negative"))
+	}
 	if c.Timeout <= 0 {
 		problems = append(problems, errors.New("SLUICE_MERCHANT_TIMEOUT must be positive"))
 	}
@@ -67,6 +95,20 @@ func (c Config) Check() error {
 	}
 	return errors.Join(problems...)
 }
+
+// CheckEndpoints says which endpoints the merchant cannot serve as it is configured.
+func (c Config) CheckEndpoints(endpoints endpoint.Set) error {
+	list := twoWay(endpoints)
+	_, err := (*Merchant)(nil).protocols(list)
+	if c.PublicAddress == "" && len(list) > 0 {
+		err = errors.Join(err, fmt.Errorf("SLUICE_MERCHANT_PUBLIC_ADDRESS is empty; endpoint %s (%s) is served there", list[0].Name, list[0].Provider.Name()))
+	}
+	return err
+}
+
+// TwoWay says whether any endpoint is one that the merchant serves. Only then it
+// needs Kafka.
+func TwoWay(endpoints endpoint.Set) bool { return len(twoWay(endpoints)) > 0 }
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
@@ -79,6 +121,18 @@ type Deps struct {
 	Reg   prometheus.Registerer
 	Store *postgres.Store
 	Now   func() time.Time
+	// Endpoints are the deployment's; the merchant serves those of two-way providers.
+	Endpoints endpoint.Set
+	// Publisher writes to RawTopic (its full name) what such providers caused. Needed
+	// if there are any.
+	Publisher Publisher
+	RawTopic  string
+}
+
+// Publisher is what the merchant needs of Kafka (*kafka.Publisher).
+type Publisher interface {
+	// Publish returns nil once all in-sync replicas have every record, in order.
+	Publish(ctx context.Context, records []kafka.Record) error
 }
 
 // Merchant is the role. Make one with New, then Run it once.
@@ -91,23 +145,40 @@ type Merchant struct {
 	token    *[sha256.Size]byte // of the token; nil: none
 	listener net.Listener
 	trouble  atomic.Pointer[error]
+
+	routes  map[string]route // by endpoint
+	public  net.Listener     // nil: no provider calls here
+	proxies endpoint.Proxies
+	outbox  outbox
 }
 
-// New checks the whole configuration and opens the address.
+// New checks the whole configuration and opens the addresses.
 func New(cfg Config, deps Deps) (*Merchant, error) {
-	if err := cfg.Check(); err != nil {
+	if err := errors.Join(cfg.Check(), cfg.CheckEndpoints(deps.Endpoints)); err != nil {
 		return nil, err
 	}
-	m := &Merchant{cfg: cfg, log: deps.Log, store: deps.Store, now: deps.Now}
+	m := &Merchant{cfg: cfg, log: deps.Log, store: deps.Store, now: deps.Now,
+		outbox: outbox{publisher: deps.Publisher, topic: deps.RawTopic, woken: make(chan struct{}, 1)}}
 	if t := cfg.token(); t != "" {
 		sum := sha256.Sum256([]byte(t))
 		m.token = &sum
 	}
-	l, err := net.Listen("tcp", cfg.Address)
-	if err != nil {
+	var err error
+	if m.proxies, err = endpoint.ParseProxies(cfg.TrustedProxies); err != nil {
+		return nil, err
+	}
+	if m.routes, err = m.protocols(twoWay(deps.Endpoints)); err != nil {
+		return nil, err
+	}
+	if m.listener, err = net.Listen("tcp", cfg.Address); err != nil {
 		return nil, fmt.Errorf("listen on SLUICE_MERCHANT_ADDRESS: %w", err)
 	}
-	m.listener = l
+	if len(m.routes) > 0 {
+		if m.public, err = net.Listen("tcp", cfg.PublicAddress); err != nil {
+			_ = m.listener.Close()
+			return nil, fmt.Errorf("listen on SLUICE_MERCHANT_PUBLIC_ADDRESS: %w", err)
+		}
+	}
 	m.metrics = newMetrics(deps.Reg)
 	return m, nil
 }
@@ -126,40 +197,58 @@ func (m *Merchant) Ready() error {
 // pingInterval is how soon Ready notices that the database is back, or gone.
 const pingInterval = 2 * time.Second
 
-// Run serves until ctx is cancelled, then finishes the requests in flight.
-func (m *Merchant) Run(ctx context.Context) error {
-	srv := &http.Server{
-		Handler:           m.handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       m.cfg.Timeout,
-		WriteTimeout:      2 * m.cfg.Timeout,
-		IdleTimeout:       75 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
+// PublicAddr is where providers call; nil if none does.
+func (m *Merchant) PublicAddr() net.Addr {
+	if m.public == nil {
+		return nil
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(m.listener) }()
+	return m.public.Addr()
+}
+
+// Run serves until ctx is cancelled, then finishes the requests in flight, and
+// publishes what they caused.
+func (m *Merchant) Run(ctx context.Context) error {
+	servers := []*http.Server{m.server(m.handler())}
+	failed := make(chan error, 2)
+	go func() { failed <- servers[0].Serve(m.listener) }()
 	m.log.Info("orders are registered", "address", m.Addr().String(), "token", m.token != nil)
+
+	publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	published := make(chan struct{})
+	if m.public == nil {
+		close(published)
+	} else {
+		public := m.server(m.publicHandler())
+		servers = append(servers, public)
+		go func() { failed <- public.Serve(m.public) }()
+		go func() { defer close(published); m.publish(publishing) }()
+		m.log.Info("providers are answered", "address", m.PublicAddr().String(), "endpoints", len(m.routes))
+	}
 
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
-	for {
+	var serving error
+	for serving == nil && ctx.Err() == nil {
 		select {
 		case err := <-failed:
-			return fmt.Errorf("serve: %w", err)
+			serving = fmt.Errorf("serve: %w", err)
 		case <-tick.C:
 			m.ping(ctx)
-			continue
 		case <-ctx.Done():
 		}
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Drain)
-		defer cancel()
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Drain)
+	defer cancel()
+	for _, srv := range servers {
 		if err := srv.Shutdown(drain); err != nil {
 			_ = srv.Close()
-			return fmt.Errorf("finish requests: %w", err)
+			serving = errors.Join(serving, fmt.Errorf("finish requests: %w", err))
 		}
-		return nil
 	}
+	stop()
+	<-published
+	return serving
 }
 
 func (m *Merchant) ping(ctx context.Context) {

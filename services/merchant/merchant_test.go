@@ -30,7 +30,7 @@ type api struct {
 
 func newAPI(t *testing.T, cfg Config) *api {
 	t.Helper()
-	cfg.Address, cfg.Timeout, cfg.Drain = "127.0.0.1:0", 10*time.Second, time.Second
+	cfg = sound(cfg)
 	store := testkit.Store(t)
 	m, err := New(cfg, Deps{Log: testkit.Log(t), Reg: prometheus.NewRegistry(), Store: store, Now: time.Now})
 	if err != nil {
@@ -300,7 +300,7 @@ func TestATokenIsNeededWhereOneIsSet(t *testing.T) {
 }
 
 func TestAConfigurationThatIsUnsafeOrBrokenIsRefused(t *testing.T) {
-	good := Config{Address: "127.0.0.1:0", Timeout: time.Second, Drain: time.Second}
+	good := sound(Config{})
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string
@@ -330,7 +330,7 @@ func TestAConfigurationThatIsUnsafeOrBrokenIsRefused(t *testing.T) {
 }
 
 func TestAStoppedDatabaseIsA503AndNotReady(t *testing.T) {
-	cfg := Config{Address: "127.0.0.1:0", Timeout: time.Second, Drain: time.Second}
+	cfg := sound(Config{})
 	store := testkit.Store(t)
 	m, err := New(cfg, Deps{Log: testkit.Log(t), Reg: prometheus.NewRegistry(), Store: store, Now: time.Now})
 	if err != nil {

@@ -122,7 +122,11 @@ func (m *Merchant) answer(c echo.Context, status int, id string) error {
 	case err != nil:
 		return m.unavailable(c, err)
 	}
-	return c.JSON(status, view(story))
+	reserved, err := m.store.Reservation(c.Request().Context(), m.now(), id)
+	if err != nil {
+		return m.unavailable(c, err)
+	}
+	return c.JSON(status, view(story, reserved))
 }
 
 // unavailable: what is not the request's fault is tried again by the caller; a

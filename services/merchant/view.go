@@ -7,17 +7,28 @@ import (
 
 // orderView is an order as the API shows it. Amounts are minor units of Currency.
 type orderView struct {
-	OrderID   string        `json:"order_id"`
-	Reference string        `json:"reference"`
-	Version   int64         `json:"version"`
-	Status    string        `json:"status"`
-	Amount    int64         `json:"amount"`
-	Currency  string        `json:"currency"`
-	Paid      int64         `json:"paid"`
-	Refunded  int64         `json:"refunded"`
-	Dispute   string        `json:"dispute"`
-	Held      []heldView    `json:"held"`
-	History   []historyView `json:"history"`
+	OrderID   string `json:"order_id"`
+	Reference string `json:"reference"`
+	Version   int64  `json:"version"`
+	Status    string `json:"status"`
+	Amount    int64  `json:"amount"`
+	Currency  string `json:"currency"`
+	Paid      int64  `json:"paid"`
+	Refunded  int64  `json:"refunded"`
+	Dispute   string `json:"dispute"`
+	// Reserved: a provider that asks before it pays may take its money, or has.
+	Reserved *reservedView `json:"reserved,omitempty"`
+	Held     []heldView    `json:"held"`
+	History  []historyView `json:"history"`
+}
+
+// reservedView is who may take an order's money. Without Until it was taken, or may
+// have been, and its event is on its way or waits for the provider's word.
+type reservedView struct {
+	Source  string `json:"source"`
+	Payment string `json:"payment_id"`
+	Since   string `json:"since"`
+	Until   string `json:"until,omitempty"`
 }
 
 // heldView is an event that waits for something, or for a person.
@@ -45,11 +56,14 @@ type historyView struct {
 	ChangedAt   string `json:"changed_at"`
 }
 
-func view(s postgres.Story) orderView {
+func view(s postgres.Story, r *postgres.Reservation) orderView {
 	v := orderView{
 		OrderID: s.OrderID, Reference: s.Reference, Version: s.Version, Status: s.Status.String(),
 		Amount: s.Amount, Currency: s.Currency, Paid: s.Paid, Refunded: s.Refunded, Dispute: s.Dispute.String(),
 		Held: []heldView{}, History: []historyView{},
+	}
+	if r != nil && (s.Status == order.Pending || s.Status == order.Failed || s.Status == order.Cancelled) {
+		v.Reserved = &reservedView{Source: r.Source, Payment: r.Payment, Since: timestamp(r.At), Until: timestamp(r.Until)}
 	}
 	for _, e := range s.Events {
 		if e.Verdict == order.Held {

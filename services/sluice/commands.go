@@ -45,8 +45,10 @@ func (merchantCmd) Run(ctx context.Context, c *console) error {
 }
 
 func (merchantCmd) Help() string {
-	return roleHelp[merchantSettings](`PUT and GET /v1/orders/{id}, for the shop's own systems.`,
-		`DATABASE_URL=postgres://… sluice merchant`, "SLUICE_WINDOW")
+	return roleHelp[merchantSettings](`PUT and GET /v1/orders/{id}, for the shop's own systems; and, on a listener of its own,
+POST /webhooks/{endpoint} for providers that ask before they pay (Payme, Click). Only for
+those it needs SLUICE_MERCHANT_PUBLIC_ADDRESS, their secrets, and Kafka (see sluice relay --help).`,
+		`DATABASE_URL=postgres://… SLUICE_MODE=live sluice merchant`, "SLUICE_WINDOW")
 }
 
 type runCmd struct {

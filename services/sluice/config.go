@@ -101,7 +101,7 @@ func connect(ctx context.Context, e environment, chosen []role) (sections []sect
 		Processor processor.Config
 	}](e) // what is wrong with it, the roles' sections say
 	quiet := slog.New(slog.DiscardHandler)
-	if slices.ContainsFunc(chosen, func(r role) bool { return r.kafka }) {
+	if slices.ContainsFunc(chosen, func(r role) bool { return r.kafka || r.kafkaFor != nil && r.kafkaFor(e) }) {
 		sections = append(sections, inTurn(
 			attempt{"Kafka answers", func() error {
 				if len(s.Kafka.Brokers) == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
+	"sluice/pkg/webhook"
 	"sluice/services/ingress"
 )
 
@@ -15,13 +16,16 @@ type ingressSettings struct {
 	Ingress    ingress.Config
 }
 
+// postsToIngress: two-way providers call the merchant, which has their secrets.
+func postsToIngress(p webhook.Provider) bool { return !p.Profile().TwoWay }
+
 var ingressRole = role{
 	name:  "ingress",
 	alone: ingress.Tune,
 	kafka: true,
 	check: func(e environment) error {
 		s, err := read[ingressSettings](e)
-		endpoints, unread := s.Deployment.load(e)
+		endpoints, unread := s.Deployment.loadFor(e, postsToIngress)
 		if unread == nil {
 			unread = ingress.CheckEndpoints(endpoints)
 		}
@@ -32,7 +36,7 @@ var ingressRole = role{
 		if err != nil {
 			return nil, err
 		}
-		endpoints, err := s.Deployment.load(p.env)
+		endpoints, err := s.Deployment.loadFor(p.env, postsToIngress)
 		if err != nil {
 			return nil, err
 		}

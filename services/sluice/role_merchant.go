@@ -6,39 +6,83 @@ import (
 	"time"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
+	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
 	"sluice/services/merchant"
 )
 
 type merchantSettings struct {
-	Database postgres.Config
-	Merchant merchant.Config
+	Deployment deployment
+	Database   postgres.Config
+	Merchant   merchant.Config
+}
+
+// brokerSettings are read only where an endpoint is of a two-way provider.
+type brokerSettings struct {
+	Kafka kafka.Config
 }
 
 // merchantConns bounds the requests that are in the database at a time.
 const merchantConns = 8
 
+// answered are the endpoints file with the secrets of those that the merchant
+// answers, and no others.
+func (s merchantSettings) answered(e environment) (endpoint.Set, error) {
+	return s.Deployment.loadFor(e, func(p webhook.Provider) bool { return p.Profile().TwoWay })
+}
+
 var merchantRole = role{
 	name:     "merchant",
 	database: true,
+	kafkaFor: func(e environment) bool {
+		s, _ := read[merchantSettings](e) // what is wrong with it, check says
+		endpoints, err := s.Deployment.readings()
+		return err == nil && merchant.TwoWay(endpoints)
+	},
 	check: func(e environment) error {
 		s, err := read[merchantSettings](e)
-		return errors.Join(err, s.Database.Check(), s.Merchant.Check())
+		problems := []error{err, s.Database.Check(), s.Merchant.Check()}
+		endpoints, unread := s.answered(e)
+		problems = append(problems, s.Deployment.unsaid(unread), s.Merchant.CheckEndpoints(endpoints))
+		if merchant.TwoWay(endpoints) {
+			b, err := read[brokerSettings](e)
+			problems = append(problems, err, b.Kafka.Check())
+		}
+		return errors.Join(problems...)
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[merchantSettings](p.env)
 		if err = errors.Join(err, s.Merchant.Check()); err != nil {
 			return nil, err
 		}
-		store, err := openStore(ctx, s.Database, merchantConns, p.log)
-		if err != nil {
+		deps := merchant.Deps{Log: p.log, Reg: p.reg, Now: time.Now}
+		if deps.Endpoints, err = s.answered(p.env); err != nil {
 			return nil, err
 		}
-		m, err := merchant.New(s.Merchant, merchant.Deps{Log: p.log, Reg: p.reg, Store: store, Now: time.Now})
-		if err != nil {
-			store.Close()
+		if deps.Store, err = openStore(ctx, s.Database, merchantConns, p.log); err != nil {
 			return nil, err
 		}
-		return closing{m, store.Close}, nil
+		closeAll := deps.Store.Close
+		if merchant.TwoWay(deps.Endpoints) {
+			b, err := read[brokerSettings](p.env)
+			var publisher *kafka.Publisher
+			if err == nil {
+				publisher, err = openPublisher(ctx, b.Kafka, p.log)
+			}
+			if err != nil {
+				closeAll()
+				return nil, err
+			}
+			deps.Publisher, deps.RawTopic = publisher, b.Kafka.Topic(kafka.Raw)
+			closeAll = func() { publisher.Close(); deps.Store.Close() }
+		}
+		m, err := merchant.New(s.Merchant, deps)
+		if err != nil {
+			closeAll()
+			return nil, err
+		}
+		return closing{m, closeAll}, nil
 	},
 }

@@ -15,6 +15,7 @@ import (
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
 )
 
 // environment is what settings are read from: the process's own, or what `sluice
@@ -128,6 +129,11 @@ type deployment struct {
 // load reads the endpoints file and resolves its secrets.
 func (d deployment) load(e environment) (endpoint.Set, error) {
 	return endpoint.Load(d.Endpoints, d.Mode, e.lookup, os.ReadFile)
+}
+
+// loadFor is load with the secrets of only those providers that a role verifies.
+func (d deployment) loadFor(e environment, verified func(webhook.Provider) bool) (endpoint.Set, error) {
+	return endpoint.LoadFor(verified, d.Endpoints, d.Mode, e.lookup, os.ReadFile)
 }
 
 // readings reads the endpoints file for roles that verify nothing.

@@ -1,12 +1,10 @@
-package ingress
+package endpoint
 
 import (
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-
-	"sluice/pkg/endpoint"
 )
 
 // forwardedFor is where proxies say whom they speak for, each adding at the end. The
@@ -14,12 +12,13 @@ import (
 // the other on as the sender wrote it.
 const forwardedFor = "X-Forwarded-For"
 
-// proxies are those whose word on the sender's address is believed.
-type proxies []netip.Prefix
+// Proxies are those whose word on the sender's address is believed.
+type Proxies []netip.Prefix
 
-func parseProxies(texts []string) (ps proxies, err error) {
+// ParseProxies reads them as a setting has them: addresses and ranges.
+func ParseProxies(texts []string) (ps Proxies, err error) {
 	for _, text := range texts {
-		p, err := endpoint.ParsePrefix(strings.TrimSpace(text))
+		p, err := ParsePrefix(strings.TrimSpace(text))
 		if err != nil {
 			return nil, err
 		}
@@ -28,14 +27,14 @@ func parseProxies(texts []string) (ps proxies, err error) {
 	return ps, nil
 }
 
-func (ps proxies) trusted(a netip.Addr) bool {
+func (ps Proxies) trusted(a netip.Addr) bool {
 	return slices.ContainsFunc(ps, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// sender is who sent a request: the peer or, if that is a trusted proxy, the last of
+// Sender is who sent a request: the peer or, if that is a trusted proxy, the last of
 // the forwarded addresses that is none. Whatever stands before it, anybody may have
 // written. The zero Addr if a trusted proxy says what is no address.
-func (ps proxies) sender(r *http.Request) netip.Addr {
+func (ps Proxies) Sender(r *http.Request) netip.Addr {
 	at, _ := netip.ParseAddrPort(r.RemoteAddr)
 	sender := plain(at.Addr())
 	if !ps.trusted(sender) {
