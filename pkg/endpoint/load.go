@@ -58,12 +58,12 @@ var ErrNoMode = errors.New("the deployment has no mode: set it to live or test")
 // the field and what to do; never a secret's value. With any problem there is no
 // Set: a deployment that cannot verify everything does not start (O05).
 func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
-	return LoadFor(func(webhook.Provider) bool { return true }, path, deployment, lookupEnv, readFile)
+	return LoadFor(nil, path, deployment, lookupEnv, readFile)
 }
 
 // LoadFor is Load for roles that verify only some providers' requests: the others'
 // endpoints have no secrets, as in LoadWithoutSecrets, so that a role is given none
-// that it has no use for.
+// that it has no use for. A nil verified means all.
 func LoadFor(verified func(webhook.Provider) bool, path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
 	return load(path, deployment, readFile, verified, func(ref string) (webhook.Secret, error) {
 		return secret(ref, lookupEnv, readFile)
@@ -73,7 +73,7 @@ func LoadFor(verified func(webhook.Provider) bool, path string, deployment event
 // LoadWithoutSecrets is Load for roles that only read stored bodies. Their
 // endpoints have no secrets, so Verify refuses everything.
 func LoadWithoutSecrets(path string, deployment event.Mode, readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, func(webhook.Provider) bool { return false }, nil)
+	return load(path, deployment, readFile, nil, nil)
 }
 
 func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), verified func(webhook.Provider) bool, resolve func(string) (webhook.Secret, error)) (Set, error) {
@@ -136,7 +136,7 @@ func known(m event.Mode) bool { return m == event.Live || m == event.Test }
 
 type loader struct {
 	deployment event.Mode
-	verified   func(webhook.Provider) bool
+	verified   func(webhook.Provider) bool // nil: all are
 	resolve    func(ref string) (webhook.Secret, error)
 	at         string
 	problems   []error
@@ -295,7 +295,7 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		}
-		if !l.verified(p) {
+		if l.resolve == nil || l.verified != nil && !l.verified(p) {
 			continue
 		}
 		s, err := l.resolve(string(ref))
