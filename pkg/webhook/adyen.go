@@ -270,11 +270,14 @@ func sealAdyen(item []byte, signature string) (json.RawMessage, error) {
 	if inner == nil {
 		return nil, errors.New("it has no NotificationRequestItem")
 	}
-	additional := map[string]json.RawMessage{}
+	var additional map[string]json.RawMessage
 	if raw := inner["additionalData"]; len(raw) > 0 {
 		if err := json.Unmarshal(raw, &additional); err != nil {
 			return nil, errors.New("its additionalData is not an object")
 		}
+	}
+	if additional == nil {
+		additional = map[string]json.RawMessage{}
 	}
 	var err error
 	if additional["hmacSignature"], err = json.Marshal(signature); err != nil {

@@ -239,10 +239,13 @@ func FuzzVerify(f *testing.F) {
 	for _, name := range BuiltinNames() {
 		ps = append(ps, armed{builtinOf(f, name), secretOf(f, "never-signed-with-0f3b9a77")})
 	}
+	// These have no key of that text, and would not look further.
+	_, public := rsaPair(f, 2048)
+	ps = append(ps, armed{builtinOf(f, "adyen"), secretOf(f, adyenTestKey)}, armed{builtinOf(f, "wise"), secretOf(f, public)})
 	f.Fuzz(func(t *testing.T, signature, timestamp, id string, body []byte) {
 		header := func(name string) []string {
 			switch name = strings.ToLower(name); {
-			case strings.Contains(name, "signature"):
+			case strings.Contains(name, "signature"), strings.Contains(name, "hmac"):
 				return []string{signature}
 			case strings.HasSuffix(name, "timestamp"), strings.HasSuffix(name, "-time"):
 				return []string{timestamp}
@@ -250,7 +253,7 @@ func FuzzVerify(f *testing.F) {
 			return []string{id}
 		}
 		for _, p := range ps {
-			v := p.Verify(Request{Header: header, Body: body}, []Secret{p.secret}, noon)
+			v := p.Verify(Request{URL: "https://shop.example/in?" + id, Header: header, Body: body}, []Secret{p.secret}, noon)
 			if v.Outcome != Invalid || v.Secret != "" || v.Reason == ReasonNone || v.Reason == ReasonStale {
 				t.Fatalf("%s: %+v", p.Name(), v)
 			}
@@ -307,6 +310,59 @@ func FuzzRead(f *testing.F) {
 			for _, s := range []string{r.ID, r.Type, r.Order, r.Payment, r.Object, r.Subject} {
 				if len(s) > maxID || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
 					t.Fatalf("%s: %q", p.Name(), s)
+				}
+			}
+		}
+	})
+}
+
+// FuzzSplit: no batch panics; each body that Split makes is a batch of itself alone
+// and reads as it did in a batch of one, and what was sealed verifies before and after.
+func FuzzSplit(f *testing.F) {
+	for _, v := range vectors(f) {
+		f.Add(v.Body)
+	}
+	f.Add(adyenBatchOf(adyenItemOf(), adyenItemOf("additionalData", "null")))
+	f.Add([]byte(`{"events":[{"id":1},[],null],"meta":{},"meta2":0}`))
+	secrets := []Secret{secretOf(f, adyenTestKey)}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, name := range BuiltinNames() {
+			p, ok := builtinOf(t, name).(Batched)
+			if !ok {
+				continue
+			}
+			bodies, err := p.Split(body)
+			if err != nil && len(bodies) > 0 {
+				t.Fatalf("%s: %d bodies and %v", name, len(bodies), err)
+			}
+			for _, b := range bodies {
+				if again, err := p.Split(b); err != nil || len(again) != 1 || !bytes.Equal(again[0], b) {
+					t.Fatalf("%s: %s is split into %q, %v", name, b, again, err)
+				}
+			}
+			if len(bodies) == 1 {
+				whole, errWhole := p.Read(headersOf(), body)
+				alone, err := p.Read(headersOf(), bodies[0])
+				if whole != alone || (errWhole == nil) != (err == nil) {
+					t.Fatalf("%s: in its batch %+v, %v; alone %+v, %v", name, whole, errWhole, alone, err)
+				}
+			}
+			if s, ok := p.(Sealing); ok && len(bodies) > 0 {
+				sealed, err := s.Seal(secrets[0], body)
+				if err != nil {
+					continue
+				}
+				if v := p.Verify(Request{Header: headersOf(), Body: sealed}, secrets, noon); v.Outcome != Valid {
+					t.Fatalf("%s: %s: %+v", name, sealed, v)
+				}
+				parts, err := p.Split(sealed)
+				if err != nil || len(parts) != len(bodies) {
+					t.Fatalf("%s: %d parts of %d, %v", name, len(parts), len(bodies), err)
+				}
+				for _, b := range parts {
+					if v := p.Verify(Request{Header: headersOf(), Body: b}, secrets, noon); v.Outcome != Valid {
+						t.Fatalf("%s: %s: %+v", name, b, v)
+					}
 				}
 			}
 		}

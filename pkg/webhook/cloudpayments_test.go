@@ -1,0 +1,47 @@
+package webhook
+
+import (
+	"testing"
+	"time"
+
+	"sluice/pkg/event"
+	"sluice/pkg/order"
+)
+
+// Which notification it is only the address says, and nothing signs the address.
+func TestCloudPaymentsOnlyHints(t *testing.T) {
+	p := builtinOf(t, "cloudpayments")
+	const form = "TransactionId=504&Amount=1250.50&Currency=RUB&DateTime=2026-01-01+00%3A00%3A05&TestMode=1&Status=Completed&OperationType=Payment&InvoiceId=ORD-1"
+	const json = `{"TransactionId":504,"Amount":1250.50,"Currency":"RUB","DateTime":"2026-01-01 00:00:05","TestMode":true,"Status":"Completed","OperationType":"Payment","InvoiceId":"ORD-1"}`
+	for query, c := range map[string]struct {
+		id, typ string
+		kind    order.Kind
+	}{
+		"type=pay": {"504:pay", "pay", order.KindPaid}, "type=check": {"504:check", "check", order.KindNone}, "type=fail": {"504:fail", "fail", order.KindFailed},
+		"type=cancel": {"504:cancel", "cancel", order.KindCancelled}, "type=confirm": {"504:confirm", "confirm", order.KindPaid}, "": {"504:Payment", "Payment", order.KindPaid},
+	} {
+		want := Reading{ID: c.id, Type: c.typ, Time: time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC), Mode: event.Test, Trust: event.Hint,
+			Order: "ORD-1", Payment: "504", Subject: "504", Fact: c.kind}
+		if c.kind != order.KindNone {
+			want.Amount, want.Currency = 125050, "RUB"
+		}
+		for _, body := range []string{form, json} {
+			if r, err := p.Read(headersOf(QueryHeader, query), []byte(body)); err != nil || r != want {
+				t.Errorf("%s: %+v, %v\nwant %+v", query, r, err, want)
+			}
+		}
+	}
+	refund := "TransactionId=505&PaymentTransactionId=504&Amount=10.00&DateTime=2026-01-01+00%3A00%3A05&OperationType=Refund&InvoiceId=ORD-1"
+	if r, err := p.Read(headersOf(QueryHeader, "type=refund"), []byte(refund)); err != nil || r.Fact != order.KindRefund || r.Payment != "504" || r.Object != "505" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := p.Read(headersOf(QueryHeader, "type=pay&type=check"), []byte(form)); err == nil {
+		t.Error("two types were read as one")
+	}
+	if p.Profile().Trust != event.Hint {
+		t.Error("it is believed")
+	}
+	if a := p.(Answering).Answer(headersOf(), nil); string(a.Body) != `{"code":0}` || a.ContentType != "application/json" {
+		t.Errorf("%+v", a)
+	}
+}
