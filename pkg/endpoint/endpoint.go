@@ -86,14 +86,16 @@ func (e Endpoint) mayCome(from netip.Addr) bool {
 	return slices.ContainsFunc(e.Addresses, func(p netip.Prefix) bool { return p.Contains(from.Unmap()) })
 }
 
-// RequestURL is the address that the provider sent to: the configured one, with the
-// request's query unless the configured one has a query itself. Empty if none is
-// configured. The request's own host has no part in it.
+// RequestURL is the address that the provider sent to: the configured one with the
+// request's query, where that goes on from the configured one's (Twilio adds to it);
+// else the configured one alone. Empty if none is configured. The request's own host
+// has no part in it.
 func (e Endpoint) RequestURL(query string) string {
-	if e.URL == "" || query == "" || strings.Contains(e.URL, "?") {
+	base, own, has := strings.Cut(e.URL, "?")
+	if e.URL == "" || query == "" || has && query != own && !strings.HasPrefix(query, own+"&") {
 		return e.URL
 	}
-	return e.URL + "?" + query
+	return base + "?" + query
 }
 
 // Read reads a body. The reading always has a mode: the endpoint's where the

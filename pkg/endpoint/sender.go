@@ -24,6 +24,9 @@ func (a *address) UnmarshalYAML(unmarshal func(any) error) error {
 // addresses, account and order. out.Provider is not nil.
 func (l *loader) sender(e entry, out *Endpoint) {
 	out.URL = l.url(e.URL, out.Provider)
+	if p, ok := out.Provider.(webhook.Located); ok {
+		out.Provider = p.WithURL(out.URL)
+	}
 	out.Addresses = l.addresses(e.Addresses)
 	if p, ok := out.Provider.(webhook.Addressed); ok {
 		if len(out.Addresses) > 0 {

@@ -53,6 +53,16 @@ type ordered struct {
 	paths webhook.Paths
 }
 
+type located struct {
+	fake
+	url string
+}
+
+func (l located) WithURL(url string) webhook.Provider {
+	l.url = url
+	return l
+}
+
 func (o ordered) WithOrder(paths webhook.Paths) (webhook.Provider, error) {
 	if paths[0] == "a..b" {
 		return nil, errors.Join(errors.New("path has an empty step"), errors.New("another fault"))
@@ -152,6 +162,9 @@ func TestASendersFieldsReachTheProvider(t *testing.T) {
 	if e, said := sent(entry{Account: "acct"}, accounted{}); e.Provider.(accounted).account != "acct" {
 		t.Errorf("the account does not hold: %+v, %s", e, said)
 	}
+	if e, said := sent(entry{URL: "https://shop.example/"}, located{}); e.Provider.(located).url != e.URL || e.URL == "" {
+		t.Errorf("the URL does not hold: %+v, %s", e, said)
+	}
 	if e, said := sent(entry{Order: webhook.Paths{"a", "b"}}, ordered{}); len(e.Provider.(ordered).paths) != 2 {
 		t.Errorf("the order's places do not hold: %+v, %s", e, said)
 	}
@@ -179,6 +192,10 @@ func TestTheRequestsURLIsTheConfiguredOneWithTheRequestsQuery(t *testing.T) {
 		{"https://shop.example/w", "", "https://shop.example/w"},
 		{"https://shop.example/w", "a=1&b=%20", "https://shop.example/w?a=1&b=%20"},
 		{"https://shop.example/w?a=1", "a=2", "https://shop.example/w?a=1"},
+		{"https://shop.example/w?a=1", "", "https://shop.example/w?a=1"},
+		{"https://shop.example/w?a=1", "a=1", "https://shop.example/w?a=1"},
+		{"https://shop.example/w?a=1", "a=1&bodySHA256=0a", "https://shop.example/w?a=1&bodySHA256=0a"},
+		{"https://shop.example/w?a=1", "a=12", "https://shop.example/w?a=1"},
 	} {
 		if got := (Endpoint{URL: c[0]}).RequestURL(c[1]); got != c[2] {
 			t.Errorf("%q with %q: %q, want %q", c[0], c[1], got, c[2])

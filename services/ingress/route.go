@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,7 +42,11 @@ func routes(endpoints endpoint.Set) map[string]*route {
 
 func newRoute(e endpoint.Endpoint) *route {
 	rt := &route{Endpoint: e}
-	for _, name := range e.Provider.SignatureHeaders() {
+	names := e.Provider.SignatureHeaders()
+	if e.Provider.Profile().NeedsURL && !slices.Contains(names, webhook.QueryHeader) {
+		names = append(slices.Clone(names), webhook.QueryHeader) // the signed URL is the configured one with this
+	}
+	for _, name := range names {
 		rt.signatureHeaders = append(rt.signatureHeaders, signatureHeader{textproto.CanonicalMIMEHeaderKey(name), strings.ToLower(name)})
 	}
 	rt.batched, _ = e.Provider.(webhook.Batched)
