@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ type Declaration struct {
 	// Retries is how long after the first delivery the provider may repeat it by
 	// itself; LongestRetries if it is 0. See RetrySpan.
 	Retries time.Duration `yaml:"retries"`
-	// Profile is a built-in provider's; else it is made of the rest.
-	Profile Profile `yaml:"-"`
+	// Profile and Tolerance are a built-in provider's; else they are made of the rest.
+	Profile   Profile   `yaml:"-"`
+	Tolerance Tolerance `yaml:"-"`
 }
 
 // profile is the declaration's own, or what can be said of it.
@@ -72,6 +74,9 @@ type Signature struct {
 	// Timestamp is where the signed Unix time is, if the scheme has one. It must
 	// be in Signed, or anybody could freshen an old request.
 	Timestamp Timestamp `yaml:"timestamp"`
+	// Required are headers without which a webhook is none of this provider's, beside
+	// those above. They are not signed.
+	Required []string `yaml:"required"`
 }
 
 // Timestamp is a header of its own, or a part of the signature header.
@@ -99,7 +104,7 @@ var declaredTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Se
 // wrong with it. The provider is Timed if the scheme has a timestamp.
 func NewDeclared(d Declaration) (Provider, error) {
 	s := d.Signature
-	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: declaredTolerance, profile: d.profile()}
+	p := declared{name: d.Name, sig: s, hash: algorithms[s.Algorithm], tolerance: cmp.Or(d.Tolerance, declaredTolerance), profile: d.profile()}
 	var problems []error
 	problem := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("signature."+format, args...))
@@ -118,6 +123,9 @@ func NewDeclared(d Declaration) (Provider, error) {
 	}
 	if keys[s.Key] == nil {
 		problem("key: %q is none of text, hex, base64", s.Key)
+	}
+	if slices.Contains(s.Required, "") {
+		problem("required: a header without a name")
 	}
 	if p.sig.Separator == "" {
 		p.sig.Separator = ","

@@ -50,7 +50,7 @@ func (p declared) WithOrder(at Paths) (_ Provider, err error) {
 }
 
 func (p declared) SignatureHeaders() []string {
-	names := []string{p.sig.Header}
+	names := append([]string{p.sig.Header}, p.sig.Required...)
 	if h := p.sig.Timestamp.Header; h != "" {
 		names = append(names, h)
 	}
@@ -87,6 +87,11 @@ func (p declared) Verify(req Request, secrets []Secret, now time.Time) Verdict {
 	}
 	if h := p.sig.Timestamp.Header; h != "" {
 		if timestamp, reason = one(req.Header(h)); reason != ReasonNone {
+			return refuse(reason)
+		}
+	}
+	for _, name := range p.sig.Required {
+		if _, reason := one(req.Header(name)); reason != ReasonNone {
 			return refuse(reason)
 		}
 	}

@@ -56,11 +56,12 @@ type node struct {
 	leaf  int // index of the value + 1; 0: only a step on the way
 }
 
-// pick wants values of that object in an array whose key has a value.
+// pick wants values of those objects in an array whose keys have certain values.
 type pick struct {
-	key, equal string
-	of         fields // of the object; its first path is key
-	to         []int  // by index there: the index outside, or -1
+	choice string   // as written
+	equal  []string // of the first paths
+	of     fields   // of the object
+	to     []int    // by index there: the index outside, or -1
 }
 
 // maxKeys is how many keys of one object can be wanted (bits of node's mask).
@@ -87,11 +88,10 @@ func (f *fields) add(path string) (int, error) {
 		return f.leaf(&n.leaf, path), nil
 	}
 	choice, rest, ok := strings.Cut(choice, "].")
-	key, equal, hasEqual := strings.Cut(choice, "=")
-	if !ok || !hasEqual || key == "" || equal == "" || strings.ContainsAny(key, ".[") {
-		return 0, fmt.Errorf("path %q: what is in brackets is NAME=VALUE, and a step follows, as in links[rel=up].href", path)
+	p := n.pick(choice)
+	if !ok || p == nil {
+		return 0, fmt.Errorf("path %q: what is in brackets is NAME=VALUE[,NAME=VALUE], and a step follows, as in links[rel=up].href", path)
 	}
-	p := n.pick(key, equal)
 	i, err := p.of.add(rest)
 	if err != nil {
 		return 0, fmt.Errorf("path %q: %w", path, err)
@@ -133,14 +133,21 @@ func (n *node) step(key string) (*node, error) {
 	return n.next[i], nil
 }
 
-func (n *node) pick(key, equal string) *pick {
+// pick is the node's pick of a choice, NAME=VALUE[,NAME=VALUE]; nil if it is none.
+func (n *node) pick(choice string) *pick {
 	for _, p := range n.picks {
-		if p.key == key && p.equal == equal {
+		if p.choice == choice {
 			return p
 		}
 	}
-	p := &pick{key: key, equal: equal, to: []int{-1}, of: fields{
-		root: node{keys: []string{key}, next: []*node{{leaf: 1}}}, paths: []string{key}}}
+	p := &pick{choice: choice}
+	for condition := range strings.SplitSeq(choice, ",") {
+		key, equal, _ := strings.Cut(condition, "=")
+		if _, err := p.of.addKey(key); err != nil || key == "" || equal == "" || strings.ContainsAny(key, ".[") {
+			return nil
+		}
+		p.equal, p.to = append(p.equal, equal), append(p.to, -1)
+	}
 	n.picks = append(n.picks, p)
 	return p
 }
@@ -316,20 +323,25 @@ func (s *scanner) pick(picks []*pick, element []byte) error {
 		if err := in.value(&p.of.root); err != nil {
 			return err
 		}
-		if text, err := in.out[0].scalar(); err != nil || text != p.equal {
+		if !p.chooses(in.out) {
 			continue
 		}
 		for i, v := range in.out {
-			switch to := p.to[i]; {
-			case to < 0 || v.kind == absent:
-			case s.out[to].kind != absent:
-				s.out[to] = value{kind: several}
-			default:
-				s.out[to] = v
+			if to := p.to[i]; to >= 0 && v.kind != absent {
+				s.out[to] = s.out[to].and(v)
 			}
 		}
 	}
 	return nil
+}
+
+func (p *pick) chooses(of []value) bool {
+	for i, equal := range p.equal {
+		if text, err := of[i].scalar(); err != nil || text != equal {
+			return false
+		}
+	}
+	return true
 }
 
 // elements are the raw elements of a JSON array; an error if it is none.

@@ -72,7 +72,7 @@ type Fact struct {
 	Type string     `yaml:"type"`
 	Kind order.Kind `yaml:"kind"`
 	// When holds if each path has the value beside it, as text; beside "", if it says
-	// nothing.
+	// nothing, and beside "*", if it says anything.
 	When          map[string]string `yaml:"when"`
 	Trust         event.Trust       `yaml:"trust"`
 	Order         Paths             `yaml:"order"`
@@ -88,7 +88,9 @@ type Fact struct {
 //
 //	data.object.id           keys of the body
 //	data.refunds.0.id        an element of an array, from 0
-//	links[rel=up].href       the object in an array that has a value; two of them are refused
+//	links[rel=up].href       the object in an array that has a value, or several (a=b,c=d);
+//	                         two such objects are refused
+//	sum:PATH                 of amounts: the sum over all such objects
 //	header:NAME, query:NAME  a request header, a parameter of the request's URL
 //	=TEXT                    always this text
 //	last:PATH                what follows the last / of the text there
@@ -143,6 +145,7 @@ type place struct {
 	name   string // of the header or parameter; the constant's text
 	index  int    // of the value of the body
 	last   bool
+	sum    bool
 }
 
 type placeKind uint8
@@ -158,6 +161,8 @@ const (
 	headerPrefix = "header:"
 	queryPrefix  = "query:"
 	lastPrefix   = "last:"
+	sumPrefix    = "sum:"
+	anything     = "*"
 	plus         = " + " // between the places of one id
 )
 
@@ -165,7 +170,9 @@ const (
 func (c *layout) place(path string) (place, error) {
 	p := place{path: path}
 	rest := path
-	if rest, p.last = strings.CutPrefix(rest, lastPrefix); p.last && rest == "" {
+	rest, p.last = strings.CutPrefix(rest, lastPrefix)
+	rest, p.sum = strings.CutPrefix(rest, sumPrefix)
+	if rest == "" {
 		return p, fmt.Errorf("path %q names nothing", path)
 	}
 	for prefix, kind := range map[string]placeKind{headerPrefix: inHeader, queryPrefix: inQuery, "=": constant} {
@@ -201,6 +208,9 @@ func (l Layout) compile() (*layout, error) {
 			p, err := c.place(path)
 			if err != nil {
 				problem("%s: %w", key, err)
+			}
+			if p.sum && !strings.HasSuffix(key, "amount") {
+				problem("%s: path %q: only amounts can be summed", key, path)
 			}
 			out = append(out, p)
 		}

@@ -36,7 +36,7 @@ func TestAPathLeadsIntoArraysHeadersAndTheQuery(t *testing.T) {
 		"o.0": "key", "n.0": "", "n.1": "7",
 		"links[rel=self].href": "https://api.test/v2/a/A1", "last:links[rel=self].href": "A1", "last:links[rel=up].href": "B%2F2",
 		"last:links[rel=next].href": "plain", "last:links[rel=slash].href": "", "links[rel=none].href": "", "links[rel=gone].href": "", "list[id=first].id": "first",
-		"attrs[name=a.b].value.list[k=v].id": "5", "id[rel=up].href": "",
+		"attrs[name=a.b].value.list[k=v].id": "5", "links[rel=up,href=x].rel": "", "links[href=x/,rel=slash].rel": "slash", "id[rel=up].href": "",
 		"header:X-Order": "from-header", "query:order": "from query", "query:gone": "", "=fixed": "fixed",
 	} {
 		c := small(t, func(l *Layout) { l.Order = Paths{path} })
@@ -172,6 +172,40 @@ func TestAConditionMayBeThatAFieldSaysNothing(t *testing.T) {
 		if r, err := c.read(headersOf(), []byte(`{"id":"e","type":"t","order":"o",`+field+`}`)); err != nil || r.Fact != want {
 			t.Errorf("%s: %s, %v", field, r.Fact, err)
 		}
+	}
+}
+
+// O20: one refund may be paid out in parts, each an amount of its own.
+func TestAnAmountMayBeTheSumOfParts(t *testing.T) {
+	c := small(t, func(l *Layout) {
+		*l = Layout{ID: Paths{"id"}, Type: Paths{"type"}, Order: Paths{"order"}, Amount: Paths{"sum:parts[kind=refund,status=ok].amount"}, AmountUnit: "decimal", Currency: Paths{"=EUR"},
+			Facts: []Fact{{Type: "t", Kind: order.KindRefund, When: map[string]string{"parts[kind=refund,status=ok].amount": "*"}}}}
+	})
+	read := func(parts string) (Reading, error) {
+		return c.read(headersOf(), []byte(`{"id":"e","type":"t","order":"o","parts":`+parts+`}`))
+	}
+	const ok, refund = `"status":"ok"`, `"kind":"refund"`
+	for parts, want := range map[string]int64{
+		`[{` + ok + `,` + refund + `,"amount":"2.50"}]`: 250,
+		`[{` + ok + `,` + refund + `,"amount":"2.50"},{` + refund + `,"amount":0.1,` + ok + `},{` + ok + `,` + refund + `,"amount":"1"}]`:                                        360,
+		`[{` + ok + `,` + refund + `,"amount":"2.50"},{"status":"failed",` + refund + `,"amount":"9"},{` + ok + `,"kind":"capture","amount":"9"},{` + ok + `,` + refund + `},7]`: 250,
+	} {
+		if r, err := read(parts); err != nil || r.Amount != want || r.Fact != order.KindRefund {
+			t.Errorf("%s: %+v, %v", parts, r, err)
+		}
+	}
+	for _, parts := range []string{`[]`, `null`, `[{"status":"failed",` + refund + `,"amount":"9"}]`, `{}`} {
+		if r, err := read(parts); err != nil || r.Fact != order.KindNone {
+			t.Errorf("%s: %+v, %v", parts, r, err)
+		}
+	}
+	for _, second := range []string{`"x"`, `"1.001"`, `"92233720368547758.07"`, `{}`, `"-1"`} {
+		if r, err := read(`[{` + ok + `,` + refund + `,"amount":"2.50"},{` + ok + `,` + refund + `,"amount":` + second + `}]`); err == nil {
+			t.Errorf("%s is read as %d", second, r.Amount)
+		}
+	}
+	if _, err := (Layout{ID: Paths{"sum:a"}, Type: Paths{"b"}}).compile(); err == nil || !strings.Contains(err.Error(), "reading.id") {
+		t.Errorf("a sum of ids: %v", err)
 	}
 }
 

@@ -78,10 +78,10 @@ rules:
 	for _, f := range c.facts[typ] {
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
-			if !v.given() {
-				if w.equal != "" {
-					continue rules
-				}
+			switch given := v.given(); {
+			case given != (w.equal != ""):
+				continue rules
+			case !given, w.equal == anything:
 				continue
 			}
 			s, err := v.scalar()
@@ -160,8 +160,11 @@ func (p *page) find(places places) (value, string) {
 		case inQuery:
 			v = p.one("parameter", at.name, p.parameters(at.name))
 		}
-		if at.last && v.given() {
+		switch {
+		case at.last && v.given():
 			v = v.last()
+		case at.sum && v.kind == several:
+			v.kind = summed
 		}
 		if v.given() {
 			return v, at.path
@@ -303,7 +306,24 @@ func (v value) currency() (string, error) {
 
 // amount is minor units of the currency, exact: no float ever touches it. A
 // decimal may be text or a JSON number, whose digits are read as they stand.
-func (c *layout) amount(v value, currency string) (int64, error) {
+func (c *layout) amount(v value, currency string) (sum int64, err error) {
+	if v.kind == summed {
+		parts, err := elements(v.raw)
+		if err != nil {
+			return 0, err
+		}
+		for _, part := range parts {
+			n, err := c.amount(jsonValue(part), currency)
+			if err != nil {
+				return 0, err
+			}
+			if n > math.MaxInt64-sum {
+				return 0, order.ErrRange
+			}
+			sum += n
+		}
+		return sum, nil
+	}
 	if c.decimal {
 		if v.kind == number {
 			return order.ParseNumber(string(v.raw), currency)

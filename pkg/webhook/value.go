@@ -25,7 +25,8 @@ const (
 	quoted // a JSON string
 	plain  // text that is not JSON: a header's, a form's
 	composite
-	several // more than one value where one must be
+	several // more than one value where one must be, as a JSON array of them
+	summed  // the same, where their sum is wanted
 )
 
 func jsonValue(token []byte) value {
@@ -40,6 +41,20 @@ func jsonValue(token []byte) value {
 	case '{', '[':
 		v.kind = composite
 	}
+	return v
+}
+
+// and is the value with another one of the same place.
+func (v value) and(w value) value {
+	switch v.kind {
+	case absent:
+		return w
+	case several:
+		v.raw = v.raw[:len(v.raw)-1]
+	default:
+		v = value{kind: several, raw: append([]byte{'['}, v.raw...)}
+	}
+	v.raw = append(append(append(v.raw, ','), w.raw...), ']')
 	return v
 }
 
