@@ -73,10 +73,10 @@ type Producer struct {
 }
 
 // NewProducer reaches the brokers and checks that topic (its full name) exists
-// and takes records of MaxMessage bytes. The client's own metrics go to reg until
-// Close.
-func NewProducer(ctx context.Context, cfg Config, topic string, log *slog.Logger, reg prometheus.Registerer) (*Producer, error) {
-	cl, err := cfg.open(ctx, "ingress", log,
+// and takes records of MaxMessage bytes. role names the client, to the brokers and in
+// its metrics, which go to reg until Close.
+func NewProducer(ctx context.Context, cfg Config, role, topic string, log *slog.Logger, reg prometheus.Registerer) (*Producer, error) {
+	cl, err := cfg.open(ctx, role, log,
 		kgo.DefaultProduceTopic(topic),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// 1 ms: at 10,000/s half the CPU of no linger for 1 ms of latency; 5 ms
@@ -90,7 +90,7 @@ func NewProducer(ctx context.Context, cfg Config, topic string, log *slog.Logger
 		kgo.MaxBufferedBytes(maxBufferedBytes),
 		kgo.ProduceRequestTimeout(3*time.Second),
 		kgo.RequestTimeoutOverhead(2*time.Second),
-		kgo.WithHooks(kprom.NewMetrics("sluice_ingress_kafka", kprom.Registerer(reg))),
+		kgo.WithHooks(kprom.NewMetrics("sluice_"+role+"_kafka", kprom.Registerer(reg))),
 	)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func fakeBroker(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, Config) {
 
 func newProducer(t *testing.T, cfg Config) *Producer {
 	t.Helper()
-	p, err := NewProducer(t.Context(), cfg, cfg.Topic(Raw), quiet, prometheus.NewRegistry())
+	p, err := NewProducer(t.Context(), cfg, "ingress", cfg.Topic(Raw), quiet, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestAMissingTopicIsSaidAtTheStartAndUnavailableLater(t *testing.T) {
 	_, cfg := fakeBroker(t)
 	other := cfg
 	other.TopicPrefix = "nowhere."
-	if _, err := NewProducer(t.Context(), other, other.Topic(Raw), quiet, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "sluice migrate") || !strings.Contains(err.Error(), "nowhere.webhooks.raw.v1") {
+	if _, err := NewProducer(t.Context(), other, "ingress", other.Topic(Raw), quiet, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "sluice migrate") || !strings.Contains(err.Error(), "nowhere.webhooks.raw.v1") {
 		t.Fatalf("got %v", err)
 	}
 	p := newProducer(t, cfg)
@@ -279,7 +279,7 @@ func TestATopicThatTakesLessThanABodyIsRefusedAtTheStart(t *testing.T) {
 	if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageKey, Value: &small}}, Raw); err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewProducer(t.Context(), cfg, Raw, quiet, prometheus.NewRegistry())
+	_, err = NewProducer(t.Context(), cfg, "ingress", Raw, quiet, prometheus.NewRegistry())
 	if err == nil || !strings.Contains(err.Error(), "max.message.bytes=1048588") {
 		t.Fatalf("got %v", err)
 	}

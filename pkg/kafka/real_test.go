@@ -20,7 +20,7 @@ import (
 
 func TestWhatIsProducedLiesOnApacheKafkaByteForByte(t *testing.T) {
 	cfg := testkit.Kafka(t, 3)
-	p, err := kafka.NewProducer(t.Context(), cfg, cfg.Topic(kafka.Raw), testkit.Log(t), prometheus.NewRegistry())
+	p, err := kafka.NewProducer(t.Context(), cfg, "ingress", cfg.Topic(kafka.Raw), testkit.Log(t), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func New(ctx context.Context, cfg Config, brokers kafka.Config, endpoints endpoi
 	topic := brokers.Topic(kafka.Raw)
 	var p *kafka.Producer
 	if err := daemon.Wait(ctx, log, "Kafka and its topic "+topic, func(ctx context.Context) (err error) {
-		p, err = kafka.NewProducer(ctx, brokers, topic, log, reg)
+		p, err = kafka.NewProducer(ctx, brokers, "ingress", topic, log, reg)
 		return err
 	}); err != nil {
 		return nil, err
