@@ -40,15 +40,15 @@ type Endpoint struct {
 
 // Lookup is the account at a provider's API.
 type Lookup struct {
-	// BaseURL replaces the provider's own address; empty: the provider's.
+	// BaseURL is where the API is, without a last slash.
 	BaseURL string
 	// Settings are what the API wants to know beside the credentials, and is no
-	// secret (Click: service_id, merchant_user_id).
+	// secret (Click: service_id, merchant_user_id); every default is filled in.
 	Settings map[string]string
-	// Credentials are references that were resolved, in the file's order; the first
-	// is used, the rest are for a rotation.
+	// Credentials are in the file's order; the first is used, the rest are for a
+	// rotation. Only LoadWithCredentials gives them values.
 	Credentials []Credential
-	// Rate is the most requests per second; 0: the provider's default.
+	// Rate is the most requests per second.
 	Rate float64
 }
 

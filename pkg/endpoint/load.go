@@ -29,6 +29,7 @@ type entry struct {
 	Addresses []address            `yaml:"addresses"`
 	Account   string               `yaml:"account"`
 	Order     webhook.Paths        `yaml:"order"`
+	Lookup    *lookupEntry         `yaml:"lookup"`
 }
 
 type tolerance struct {
@@ -65,18 +66,25 @@ func Load(path string, deployment event.Mode, lookupEnv func(string) (string, bo
 // endpoints have no secrets, as in LoadWithoutSecrets, so that a role is given none
 // that it has no use for. A nil verified means all.
 func LoadFor(verified func(webhook.Provider) bool, path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, verified, func(ref string) (webhook.Secret, error) {
+	return load(path, deployment, readFile, resolvers{verified: verified, secret: func(ref string) (webhook.Secret, error) {
 		return secret(ref, lookupEnv, readFile)
-	})
+	}})
 }
 
 // LoadWithoutSecrets is Load for roles that only read stored bodies. Their
 // endpoints have no secrets, so Verify refuses everything.
 func LoadWithoutSecrets(path string, deployment event.Mode, readFile func(string) ([]byte, error)) (Set, error) {
-	return load(path, deployment, readFile, nil, nil)
+	return load(path, deployment, readFile, resolvers{})
 }
 
-func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), verified func(webhook.Provider) bool, resolve func(string) (webhook.Secret, error)) (Set, error) {
+// resolvers fetch what references name. With none only their form is checked.
+type resolvers struct {
+	verified   func(webhook.Provider) bool // whose secrets are fetched; nil: all
+	secret     func(ref string) (webhook.Secret, error)
+	credential func(ref string) (string, error)
+}
+
+func load(path string, deployment event.Mode, readFile func(string) ([]byte, error), resolve resolvers) (Set, error) {
 	text, err := readFile(path)
 	if err != nil {
 		return Set{}, fmt.Errorf("read endpoints file: %w", err)
@@ -88,7 +96,7 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		return Set{}, fmt.Errorf("endpoints file %s: %s", path, yaml.FormatError(err, false, false))
 	}
-	l := loader{deployment: deployment, verified: verified, resolve: resolve, set: Set{byName: map[string]int{}},
+	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
 		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
 	if deployment != "" && !known(deployment) {
 		l.problem("", "the deployment's mode (SLUICE_MODE) is %q: set it to live or test", deployment)
@@ -136,8 +144,7 @@ func known(m event.Mode) bool { return m == event.Live || m == event.Test }
 
 type loader struct {
 	deployment event.Mode
-	verified   func(webhook.Provider) bool // nil: all are
-	resolve    func(ref string) (webhook.Secret, error)
+	resolve    resolvers
 	at         string
 	problems   []error
 	set        Set
@@ -187,6 +194,7 @@ func (l *loader) add(e entry) {
 		l.share(out)
 		l.sender(e, &out)
 		out.Secrets = l.secrets(e.Secrets, out.Provider)
+		out.Lookup = l.lookup(e.Lookup, out.Mode, out.Provider)
 	}
 	l.set.byName[e.Name] = len(l.set.all)
 	l.set.all = append(l.set.all, out)
@@ -295,10 +303,10 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		}
-		if l.resolve == nil || l.verified != nil && !l.verified(p) {
+		if l.resolve.secret == nil || l.resolve.verified != nil && !l.resolve.verified(p) {
 			continue
 		}
-		s, err := l.resolve(string(ref))
+		s, err := l.resolve.secret(string(ref))
 		if err == nil {
 			err = p.CheckSecret(s)
 		}

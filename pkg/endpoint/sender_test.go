@@ -134,7 +134,7 @@ func TestWhoSendsIsCheckedAndEveryMistakeNamed(t *testing.T) {
 
 func TestASchemeWithoutASecretTakesNoneAndOneWithASecretNeedsIt(t *testing.T) {
 	with := fake{profile: webhook.Profile{Secret: "the signing secret"}}
-	l := loader{resolve: func(ref string) (webhook.Secret, error) { return webhook.NewSecret(ref, "s3cr3t-value") }}
+	l := loader{resolve: resolvers{secret: func(ref string) (webhook.Secret, error) { return webhook.NewSecret(ref, "s3cr3t-value") }}}
 	if got := l.secrets([]reference{"env:A"}, with); len(got) != 1 || len(l.problems) != 0 {
 		t.Errorf("a secret that is needed: %v, %v", got, l.problems)
 	}

@@ -110,8 +110,10 @@ func (a API) Settled(account Account) (Account, error) {
 		}
 	}
 	account.Settings = settings
-	if _, err := a.readers(account); err != nil {
-		problems = append(problems, fmt.Errorf("settings.order: %w", err))
+	if path, ok := settings["order"]; ok {
+		if _, err := webhook.NewReader(webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"type"}, Order: webhook.Paths{path}}); err != nil {
+			problems = append(problems, errors.New("settings.order: "+err.Error())) // one problem, one line
+		}
 	}
 	return account, errors.Join(problems...)
 }
@@ -187,7 +189,10 @@ func (a API) New(account Account) (*Lookup, error) {
 		return nil, err
 	}
 	r, err := a.readers(account)
-	return &Lookup{api: a, account: account, readers: r}, err
+	if err != nil {
+		return nil, fmt.Errorf("make the look-up of %s: %w", a.Provider, err)
+	}
+	return &Lookup{api: a, account: account, readers: r}, nil
 }
 
 // Next says what to do about a target after the responses so far. The responses are

@@ -1,0 +1,138 @@
+package endpoint
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"sluice/pkg/event"
+	"sluice/pkg/lookup"
+	"sluice/pkg/webhook"
+)
+
+// lookupEntry is an endpoint's `lookup:` as the file has it.
+type lookupEntry struct {
+	BaseURL     string            `yaml:"base_url"`
+	Settings    map[string]string `yaml:"settings"`
+	Credentials []reference       `yaml:"credentials"`
+	Rate        float64           `yaml:"rate"`
+}
+
+// maxRate is the most requests per second that an endpoint may be given.
+const maxRate = 1000
+
+// LoadWithCredentials is Load for the role that asks the providers' APIs: it resolves
+// the credentials of `lookup:`, and no signing secret.
+func LoadWithCredentials(path string, deployment event.Mode, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Set, error) {
+	return load(path, deployment, readFile, resolvers{credential: func(ref string) (string, error) {
+		return resolve(ref, lookupEnv, readFile)
+	}})
+}
+
+// lookup is how the endpoint's provider is asked, or nil with the problems noted. A
+// provider that gives only hints must be asked, or nothing of it ever counts.
+func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lookup {
+	api, known := lookup.For(p.Name())
+	hints := p.Profile().Trust == event.Hint
+	switch {
+	case e == nil && hints && known:
+		l.problem("lookup", "missing: nothing that %s sends can be believed by itself, so its API must be asked: %s", p.Name(), wanted(api))
+	case e == nil && hints:
+		l.problem("provider", "nothing that %s sends can be believed by itself, and Sluice cannot ask its API", p.Name())
+	case e != nil && !known:
+		l.problem("lookup", "Sluice cannot ask the API of %s: remove it", p.Name())
+	}
+	if e == nil || !known {
+		return nil
+	}
+	out := &Lookup{BaseURL: l.baseURL(e.BaseURL), Settings: e.Settings, Rate: e.Rate}
+	if e.Rate < 0 || e.Rate > maxRate {
+		l.problem("lookup.rate", "is %v: use requests per second, above 0 and up to %d", e.Rate, maxRate)
+	}
+	if e.Rate == 0 {
+		out.Rate = api.Rate
+	}
+	account, err := api.Settled(lookup.Account{Mode: mode, BaseURL: out.BaseURL, Settings: e.Settings})
+	for _, err := range each(err) {
+		l.problem("lookup", "%w", err)
+	}
+	out.BaseURL, out.Settings = account.BaseURL, account.Settings
+	out.Credentials = l.credentials(e.Credentials, api)
+	return out
+}
+
+// wanted says what to write for an API.
+func wanted(api lookup.API) string {
+	text := "add `lookup:` with `credentials: [env:NAME]` (" + api.Credential + ")"
+	for _, s := range api.Settings {
+		if s.Default == "" {
+			text += fmt.Sprintf(" and `settings: {%s: …}` (%s)", s.Name, s.Help)
+		}
+	}
+	return text
+}
+
+func (l *loader) credentials(refs []reference, api lookup.API) (out []Credential) {
+	if len(refs) == 0 {
+		l.problem("lookup.credentials", "missing: give env:NAME or file:/path of %s", api.Credential)
+	}
+	for i, ref := range refs {
+		field := fmt.Sprintf("lookup.credentials[%d]", i)
+		c := Credential{Name: string(ref)}
+		switch {
+		case !ref.valid():
+			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
+			continue
+		case l.resolve.credential != nil:
+			var err error
+			if c.value, err = l.resolve.credential(string(ref)); err != nil {
+				l.problem(field, "%w", err)
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// baseURL is an address without its last slash. Credentials are sent there: so https,
+// or this machine.
+func (l *loader) baseURL(text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		l.problem("lookup.base_url", "is no address of an API: write https://host, with a path if it needs one")
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		l.problem("lookup.base_url", "must be https: credentials are sent there (http only to this machine)")
+	}
+	return strings.TrimRight(text, "/")
+}
+
+// resolve fetches what a reference names.
+func resolve(ref string, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (string, error) {
+	var value string
+	if name, ok := strings.CutPrefix(ref, envPrefix); ok {
+		v, set := lookupEnv(name)
+		if !set {
+			return "", fmt.Errorf("the environment variable %s is not set: set it to the credential of the provider's API", name)
+		}
+		value = v
+	} else {
+		text, err := readFile(strings.TrimPrefix(ref, filePrefix))
+		if err != nil {
+			return "", fmt.Errorf("read credential: %w", err)
+		}
+		value = string(text)
+	}
+	value = strings.TrimSpace(value)
+	switch {
+	case value == "":
+		return "", fmt.Errorf("credential %s is empty", ref)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r >= 0x7f }):
+		return "", fmt.Errorf("credential %s holds what no credential has: line breaks or other than ASCII", ref)
+	}
+	return value, nil
+}
