@@ -84,7 +84,7 @@ func newShop(t *testing.T) *shop {
 	s.clock.Store(begin)
 	store := testkit.Store(t)
 	m, err := New(sound(Config{}), Deps{Log: testkit.Log(t), Reg: prometheus.NewRegistry(), Store: store, Now: s.now,
-		Endpoints: loadEndpoints(t, twoWayEndpoints), Publisher: s.records, RawTopic: "raw"})
+		Endpoints: loadEndpoints(t, twoWayEndpoints), Producer: s.records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +172,13 @@ type shelf struct {
 	away    bool
 }
 
-func (s *shelf) Publish(_ context.Context, records []kafka.Record) error {
+func (s *shelf) Produce(_ context.Context, r kafka.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {
 		return errors.New("no broker")
 	}
-	s.records = append(s.records, records...)
+	s.records = append(s.records, r)
 	return nil
 }
 
