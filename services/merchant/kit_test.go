@@ -44,8 +44,8 @@ const (
 const twoWayEndpoints = `endpoints:
   - {name: payme, provider: payme, secrets: ["env:PAYME", "env:PAYME_OLD"], addresses: [192.0.2.0/24]}
   - {name: payme-two, provider: payme, secrets: ["env:PAYME"], addresses: [192.0.2.0/24], order: [params.account.invoice]}
-  - {name: click, provider: click, secrets: ["env:CLICK"]}
-  - {name: click-two, provider: click, secrets: ["env:CLICK"]}
+  - {name: click, provider: click, secrets: ["env:CLICK"], lookup: {settings: {service_id: "24001", merchant_user_id: "7"}, credentials: ["env:CLICK"]}}
+  - {name: click-two, provider: click, secrets: ["env:CLICK"], lookup: {settings: {service_id: "24001", merchant_user_id: "7"}, credentials: ["env:CLICK"]}}
   - {name: stripe, provider: stripe, secrets: ["env:NOT_SET"]}
 `
 
