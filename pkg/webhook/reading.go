@@ -78,10 +78,10 @@ rules:
 	for _, f := range c.facts[typ] {
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
-			switch says := v.given(); {
-			case says != (w.equal != ""):
+			switch given := v.given(); {
+			case given != (w.equal != ""):
 				continue rules
-			case !says, w.equal == anything:
+			case !given, w.equal == anything:
 				continue
 			}
 			s, err := v.scalar()

@@ -67,20 +67,16 @@ var merchantRole = role{
 		closeAll := deps.Store.Close
 		if merchant.TwoWay(deps.Endpoints) {
 			b, err := read[brokerSettings](p.env)
-			var producer *kafka.Producer
+			var publisher *kafka.Publisher
 			if err == nil {
-				topic := b.Kafka.Topic(kafka.Raw)
-				err = daemon.Wait(ctx, p.log, "Kafka and its topic "+topic, func(ctx context.Context) (err error) {
-					producer, err = kafka.NewProducer(ctx, b.Kafka, "merchant", topic, p.log, p.reg)
-					return err
-				})
+				publisher, err = openPublisher(ctx, b.Kafka, p.log)
 			}
 			if err != nil {
 				closeAll()
 				return nil, err
 			}
-			deps.Producer = producer
-			closeAll = func() { closeProducer(ctx, producer); deps.Store.Close() }
+			deps.Publisher, deps.RawTopic = publisher, b.Kafka.Topic(kafka.Raw)
+			closeAll = func() { publisher.Close(); deps.Store.Close() }
 		}
 		m, err := merchant.New(s.Merchant, deps)
 		if err != nil {
@@ -89,11 +85,4 @@ var merchantRole = role{
 		}
 		return closing{m, closeAll}, nil
 	},
-}
-
-// closeProducer drops what Kafka has not acknowledged: it is in the outbox still.
-func closeProducer(ctx context.Context, p *kafka.Producer) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = p.Close(ctx)
 }

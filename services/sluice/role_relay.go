@@ -36,11 +36,7 @@ var relayRole = role{
 		if err != nil {
 			return nil, err
 		}
-		var publisher *kafka.Publisher
-		err = daemon.Wait(ctx, p.log, "Kafka", func(ctx context.Context) (err error) {
-			publisher, err = kafka.NewPublisher(ctx, s.Kafka, p.log)
-			return err
-		})
+		publisher, err := openPublisher(ctx, s.Kafka, p.log)
 		if err != nil {
 			store.Close()
 			return nil, err
