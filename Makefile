@@ -65,8 +65,10 @@ secrets: ## make .env for docker compose: random passwords, and signing secrets 
 	    echo "STRIPE_SIGNING_SECRET=whsec_$$(random)"; echo "SHOP_SIGNING_SECRET=whsec_$$(random)"; } >.env; \
 	  echo "made .env"; fi
 
-generate: ## write again what is generated (SQL, tables in docs)
+generate: ## write again what is generated (tables in docs)
 	go generate work
+	go run ./pkg/order/statemachine >.generated && mv .generated docs/state-machine.md
+	go run ./services/sluice providers --format markdown >.generated && mv .generated docs/providers.md
 
 clean: ## remove what was built here (not Docker's images)
 	rm -rf bin .cache .sluice

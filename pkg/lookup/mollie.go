@@ -8,7 +8,7 @@ import (
 // mollie: a payment with its refunds and chargebacks embedded, so that one request is
 // enough (docs.mollie.com/reference/get-payment).
 var mollie = API{
-	Provider:   "mollie",
+	Provider:   "mollie_classic",
 	Docs:       "https://docs.mollie.com/reference/get-payment",
 	Live:       "https://api.mollie.com",
 	Test:       "https://api.mollie.com",

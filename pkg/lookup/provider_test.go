@@ -106,7 +106,7 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 		want     []webhook.Reading
 	}{
 		"Mollie: paid, refunded in part, charged back and won": {
-			"mollie", lookup.Target{Payment: "tr_1"}, map[string]string{"/v2/payments/tr_1?embed=refunds,chargebacks": molliePayment},
+			"mollie_classic", lookup.Target{Payment: "tr_1"}, map[string]string{"/v2/payments/tr_1?embed=refunds,chargebacks": molliePayment},
 			[]string{"/v2/payments/tr_1?embed=refunds,chargebacks"},
 			[]webhook.Reading{
 				fact(order.KindPaid, "tr_1", 1000, "EUR", "2026-01-01T10:05:00Z", ""),
@@ -227,7 +227,7 @@ func clickTarget() lookup.Target {
 // good are one target and answer a provider that state a fact.
 func good(provider string) (lookup.Target, map[string]string) {
 	switch provider {
-	case "mollie":
+	case "mollie_classic":
 		return lookup.Target{Payment: "tr_1"}, map[string]string{"/v2/payments/tr_1?embed=refunds,chargebacks": molliePayment}
 	case "mercadopago":
 		return lookup.Target{Payment: "20359978"}, map[string]string{"/v1/payments/20359978": fmt.Sprintf(mercadopagoPayment, "approved", "0")}
@@ -366,14 +366,14 @@ func TestEverySettingThatIsWrongIsToldAtOnce(t *testing.T) {
 			t.Errorf("%v says nothing of %q", err, part)
 		}
 	}
-	api, _ = lookup.For("mollie")
+	api, _ = lookup.For("mollie_classic")
 	if _, err := api.New(lookup.Account{Settings: map[string]string{"order": "metadata..id"}}); err == nil || !strings.Contains(err.Error(), "settings.order") {
 		t.Error(err)
 	}
 }
 
 func TestTheShopSaysWhereItsOrderIDIs(t *testing.T) {
-	api, _ := lookup.For("mollie")
+	api, _ := lookup.For("mollie_classic")
 	l, err := api.New(lookup.Account{BaseURL: "https://api.test", Settings: map[string]string{"order": "description"}, Secret: "hidden"})
 	if err != nil {
 		t.Fatal(err)

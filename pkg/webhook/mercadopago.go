@@ -153,7 +153,13 @@ func (mercadoPago) Sign(s Secret, id string, at time.Time, body []byte) (map[str
 	return headers, nil
 }
 
-var mercadoBody = wanted(mercadoID)
+var mercadoBody = func() *fields {
+	f := &fields{}
+	if _, err := f.add(mercadoID); err != nil {
+		panic(err)
+	}
+	return f
+}()
 
 // mercadoLayout reads the signed query before the unsigned body. live_mode is not
 // read: nobody signed it, and the API says it again.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -108,30 +109,41 @@ func readBounded(path string) ([]byte, error) {
 	return text, err
 }
 
-// endpoints reads the endpoints file for the given mode, else for either.
+// endpoints reads the endpoints file for the given mode, else for either. Secrets of
+// other providers than the named endpoint's may be missing where this is run.
 func (v *VerifyCmd) endpoints() (endpoint.Set, error) {
 	if v.Endpoints == "" {
 		running, err := dev.ReadEnvironment(v.DataDir)
 		if err != nil {
 			return endpoint.Set{}, err
 		}
-		v.Endpoints = running["SLUICE_ENDPOINTS"]
+		v.Endpoints = cmp.Or(running["SLUICE_ENDPOINTS"], "endpoints.yaml")
 	}
-	if v.Endpoints == "" {
-		v.Endpoints = "endpoints.yaml"
+	modes := []event.Mode{event.Mode(v.Mode)}
+	if v.Mode == "" {
+		modes = []event.Mode{event.Live, event.Test}
 	}
-	e := processEnvironment()
-	if v.Mode != "" {
-		return deployment{Endpoints: v.Endpoints, Mode: event.Mode(v.Mode)}.load(e)
+	var problem error
+	for _, mode := range modes {
+		d := deployment{Endpoints: v.Endpoints, Mode: mode}
+		set, err := d.load(processEnvironment())
+		if err == nil {
+			return set, nil
+		}
+		if problem == nil {
+			problem = err
+		}
+		if readable, err := d.readings(); err == nil {
+			if to, ok := readable.Get(v.Endpoint); ok {
+				set, err := d.loadFor(processEnvironment(), func(p webhook.Provider) bool { return p.Name() == to.Provider.Name() })
+				if err == nil {
+					return set, nil
+				}
+				problem = err
+			}
+		}
 	}
-	set, err := deployment{Endpoints: v.Endpoints, Mode: event.Live}.load(e)
-	if err == nil {
-		return set, nil
-	}
-	if set, test := (deployment{Endpoints: v.Endpoints, Mode: event.Test}).load(e); test == nil {
-		return set, nil
-	}
-	return set, err
+	return endpoint.Set{}, problem
 }
 
 // diagnosed is the case of one request.
@@ -141,7 +153,7 @@ func (v *VerifyCmd) diagnosed(r recorded.Request, set endpoint.Set) (kase diagno
 		return kase, err
 	}
 	for _, other := range set.All() {
-		if other.Name != kase.Endpoint.Name {
+		if other.Name != kase.Endpoint.Name && (len(other.Secrets) > 0 || other.Provider.Profile().Secret == "") {
 			kase.Others = append(kase.Others, other)
 		}
 	}

@@ -100,6 +100,10 @@ func TestARecordedRequestIsVerifiedOrToldWhyNot(t *testing.T) {
   - {name: wrong, provider: stripe, secrets: [env:WRONG_OF_TEST]}
   - {name: bare, provider: stripe, secrets: [env:BARE_OF_TEST]}
 `)
+	others := endpoints(t, `endpoints:
+  - {name: stripe, provider: stripe, secrets: [env:STRIPE_OF_TEST]}
+  - {name: shop, provider: svix, secrets: [env:NOT_SET_IN_TEST]}
+`)
 	signed := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	dated := func(raw string) string {
 		return strings.Replace(raw, "Host:", "Date: Sat, 14 Mar 2026 09:26:55 GMT\r\nHost:", 1)
@@ -119,6 +123,8 @@ func TestARecordedRequestIsVerifiedOrToldWhyNot(t *testing.T) {
 		"the wrong secret":    {nil, []string{"--endpoint", "wrong"}, 1, []string{"it verifies at endpoint stripe", "env:WRONG_OF_TEST"}},
 		"without its prefix":  {nil, []string{"--endpoint", "bare"}, 1, []string{"BARE_OF_TEST lacks its prefix whsec_"}},
 		"a header is missing": {func(raw string) string { return strings.Replace(raw, "Stripe-Signature", "Nothing", 1) }, nil, 1, []string{"header Stripe-Signature", "Nothing"}},
+		"others not set":      {nil, []string{"--endpoint", "stripe", "--endpoints", others}, 0, []string{"verified"}},
+		"itself not set":      {nil, []string{"--endpoint", "shop", "--endpoints", others}, 2, []string{"NOT_SET_IN_TEST"}},
 		"no such endpoint":    {nil, []string{"--endpoint", "nobody"}, 2, nil},
 		"no such time":        {nil, []string{"--at", "noon"}, 2, nil},
 		"no such entry":       {nil, []string{"--entry", "2"}, 2, nil},

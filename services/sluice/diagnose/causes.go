@@ -33,7 +33,7 @@ func causes(c Case, s subject, v webhook.Verdict, asked []string, now time.Time)
 		if cause, ok := elsewhere(c, s, now); ok {
 			found = append([]Cause{cause}, found...)
 		} else {
-			found = append(found, likely(c, s, v)...)
+			found = append(found, likely(c, s, v, asked)...)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Cause) int { return rank(a) - rank(b) })
@@ -220,7 +220,7 @@ func missed(r recorded.Request, absent []string) string {
 }
 
 // likely are causes that cannot be proved: what was lost cannot be put back.
-func likely(c Case, s subject, v webhook.Verdict) (found []Cause) {
+func likely(c Case, s subject, v webhook.Verdict, asked []string) (found []Cause) {
 	for _, secret := range s.endpoint.Secrets {
 		if err := s.endpoint.Provider.CheckSecret(secret); err != nil {
 			found = append(found, Cause{Mistake: SecretKind, Text: err.Error(), Do: "set it to " + or(c.Endpoint.Provider.Profile().Secret, "the endpoint's signing secret")})
@@ -231,6 +231,11 @@ func likely(c Case, s subject, v webhook.Verdict) (found []Cause) {
 	}
 	if v.Reason != webhook.ReasonMismatch {
 		return found
+	}
+	for _, name := range asked {
+		if name != webhook.QueryHeader && len(s.header(name)) == 0 {
+			found = append(found, Cause{Mistake: HeaderMissing, Text: "header " + name + " is not there, and is signed where the provider sends it", Do: "see whether a proxy drops it"})
+		}
 	}
 	if len(s.body) == 0 {
 		found = append(found, Cause{Mistake: Truncated, Text: "the recording has no body", Do: "give the body with --body FILE"})

@@ -24,25 +24,34 @@ import (
 func whole(t *testing.T) map[string][]Case {
 	t.Helper()
 	all := map[string][]Case{}
+	var vectors []conformance.Signed
 	paths, _ := filepath.Glob("../../../pkg/webhook/testdata/vectors/*.json")
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		vectors, err := conformance.Valid(text)
+		valid, err := conformance.Valid(text)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
+		vectors = append(vectors, valid...)
+	}
+	for _, name := range webhook.BuiltinNames() {
+		p, _ := webhook.Builtin(name)
+		own := func(v conformance.Signed) bool { return v.Provider.Name() == name }
+		if !slices.ContainsFunc(vectors, own) { // another provider may have the same scheme
+			own = func(v conformance.Signed) bool { return p.Verify(v.Request, v.Secrets, v.Now).Outcome == webhook.Valid }
+		}
 		for _, v := range vectors {
-			name := v.Provider.Name()
-			if len(all[name]) < 3 {
+			if len(all[name]) < 3 && own(v) {
+				if v.Provider.Name() != name {
+					v.Provider = p
+				}
 				all[name] = append(all[name], caseOf(v))
 			}
 		}
-	}
-	for _, name := range webhook.BuiltinNames() {
-		if len(all[name]) == 0 {
+		if len(all[name]) == 0 && p.Profile().Secret != "" {
 			t.Errorf("provider %s has no vector that must verify: nothing says whether its mistakes are named", name)
 		}
 	}
@@ -69,7 +78,8 @@ func diagnosed(t *testing.T, name string, c Case) Diagnosis {
 		t.Errorf("%s: the body is in %s", name, text)
 	}
 	for _, h := range c.Request.Headers {
-		if len(h.Value) > 12 && strings.Contains(text, h.Value) {
+		_, noTime := time.Parse(time.RFC3339, h.Value) // a signed time is told
+		if len(h.Value) > 12 && noTime != nil && strings.Contains(text, h.Value) {
 			t.Errorf("%s: the value of header %s is in %s", name, h.Name, text)
 		}
 	}
@@ -109,12 +119,10 @@ func body(change func([]byte) []byte) func(*Case) bool {
 	}
 }
 
-// styled is a JSON body that was written in a style that can be found again.
+// styled is a JSON body that was written in one of the styles throughout.
 func styled(text []byte) bool {
-	if !json.Valid(text) || text[0] != '{' {
-		return false
-	}
-	return slices.ContainsFunc(rewritten(text), func(v variant) bool { return bytes.Equal(v.body, text) })
+	root, err := parseNode(bytes.TrimSpace(text))
+	return err == nil && root.open == '{' && slices.ContainsFunc(styles, func(s style) bool { return bytes.Equal(root.write(nil, s, nil, ""), text) })
 }
 
 // damages are what happens to requests, and what the diagnosis must call it. Each
@@ -263,7 +271,7 @@ func TestEveryHeaderThatIsLostRenamedOrRepeatedIsNamed(t *testing.T) {
 				if d := with(h, h); !d.Verified() && !d.names(HeaderRepeated) {
 					t.Errorf("%s with %s twice: %+v", name, h.Name, d.Causes)
 				}
-				if prefix := valuePrefix.FindString(h.Value); prefix != "" && !strings.Contains(h.Value, ",") && !strings.Contains(h.Value, ";") {
+				if prefix := valuePrefix.FindString(h.Value); prefix != "" && prefix != "https:" && !strings.Contains(h.Value, ",") && !strings.Contains(h.Value, ";") {
 					if d := with(recorded.Header{Name: h.Name, Value: strings.TrimPrefix(h.Value, prefix)}); !d.Verified() && !d.names(HeaderForm) {
 						t.Errorf("%s with %s without %s: %+v", name, h.Name, prefix, d.Causes)
 					}
