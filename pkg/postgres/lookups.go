@@ -65,6 +65,9 @@ var lookupProblems = map[LookupProblem]string{
 	LookupUnasked:     "the provider was not asked, or the attempt came to no end",
 }
 
+// String is the problem in a sentence.
+func (p LookupProblem) String() string { return lookupProblems[p] }
+
 // LookupSubject is the subject of the review item of a look-up. No source has a
 // space in it.
 func LookupSubject(source, object string) string { return source + " " + object }
@@ -186,7 +189,7 @@ func (tx Tx) ReviewUnansweredLookups(ctx context.Context, now time.Time, limit i
 		if err != nil {
 			return 0, err
 		}
-		why, attempts := lookupProblems[LookupProblem(r.Problem)], ""
+		why, attempts := LookupProblem(r.Problem).String(), ""
 		if r.Attempts > 0 {
 			attempts = fmt.Sprintf(" (attempt %d)", r.Attempts)
 		}

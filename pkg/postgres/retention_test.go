@@ -100,6 +100,31 @@ func (k *kept) take(id string, at time.Time) bool {
 	return known
 }
 
+func TestHintsAndLookUpsGoAWindowAfterTheyWereSettledAndNeverBefore(t *testing.T) {
+	k := newKept(t)
+	d := desk{t, k.store, k.cfg}
+	old, young, now := later.AddDate(0, 0, -100), later.AddDate(0, 0, -80), later
+	d.hold(old, hint("e1", "old", old), hint("e2", "waits", old), hint("e3", "young", old))
+	for _, l := range d.claimed(old, "a") {
+		switch l.Object {
+		case "old":
+			d.answer(l)
+		case "young":
+			l.BeganAt = young
+			d.answer(l)
+		}
+	}
+	gone := k.drop(now, postgres.Retention{})
+	if gone.Hints != 1 || gone.Lookups != 1 || gone.Later {
+		t.Errorf("dropped %+v, want one hint and one look-up", gone)
+	}
+	for _, table := range []string{"hints", "lookups"} {
+		if n := k.number(`SELECT count(*) FROM ` + table + ` WHERE object <> 'old'`); n != 2 {
+			t.Errorf("%d of %s are left, want what waits and what is young", n, table)
+		}
+	}
+}
+
 func TestWhatLiesBehindTheWindowGoesAndWhatLiesInItStays(t *testing.T) {
 	k := newKept(t)
 	now := time.Now().UTC()

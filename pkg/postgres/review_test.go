@@ -294,6 +294,10 @@ func TestTheProviderIsAskedAndTheEventStaysHeld(t *testing.T) {
 	if n := d.number(`SELECT count(*) FROM lookups l JOIN names n ON n.name_no = l.source_no WHERE n.name = 'psp' AND object = 'p' AND answered_at IS NULL`); n != 1 {
 		t.Errorf("%d look-ups armed, want 1", n)
 	}
+	ls := d.claimed(later, "r") // at once, and as the event says
+	if len(ls) != 1 || ls[0].Object != "p" || ls[0].Order != "o" || ls[0].Payment != "p" || ls[0].Amount != 900 {
+		t.Errorf("the reconciler gets %+v", ls)
+	}
 	d.apply(fact("f", "o", "x", order.KindFailed, 0, 2)) // its order changes, and it still waits for the provider
 	if n := d.number(`SELECT reason FROM held_events`); order.Reason(n) != order.AwaitingProvider {
 		t.Errorf("it is held for %v", order.Reason(n))
@@ -303,8 +307,12 @@ func TestTheProviderIsAskedAndTheEventStaysHeld(t *testing.T) {
 		t.Errorf("%d events are due once more, want 1", n)
 	}
 	d.apply(fact("e2", "o", "p", order.KindPaid, 1000, 3)) // the answer pays the order
+	d.answer(ls[0])
 	d.wants("o", order.Paid, "pending failed paid")
 	d.booked(map[order.Verdict]int64{order.Applied: 2, order.NoChange: 1})
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`); n != 0 {
+		t.Errorf("%d look-ups are open after the answer", n)
+	}
 }
 
 func TestWhatIsNotHeldAnyMoreSettlesItsItemAndIsAskedAboutAgainWhenItIs(t *testing.T) {

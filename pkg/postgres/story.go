@@ -33,6 +33,22 @@ type Story struct {
 	// people did about them, both the oldest first.
 	Reviews []ReviewSummary
 	Acts    []Act
+	// Hints are those that wait for their provider's answer and name the order, or a
+	// payment of its events; the oldest first. Nobody has signed them.
+	Hints []WaitingHint
+}
+
+// WaitingHint is a hint whose provider has not answered yet.
+type WaitingHint struct {
+	Source, ID, Type string
+	Object           string // what the provider is asked about
+	AppendedAt       time.Time
+	HeldAt           time.Time
+	// Attempts is how often the provider was asked since, and Problem why the last time
+	// was in vain.
+	Attempts int
+	Problem  LookupProblem
+	Place    `json:"-"`
 }
 
 // Act is one line of the audit log about a review item.
@@ -147,6 +163,9 @@ func (s *Store) story(ctx context.Context, where string, key any) (st Story, err
 		if st.History, err = pgx.CollectRows(rows, scanTransition); err != nil {
 			return err
 		}
+		if err := st.readHints(ctx, tx); err != nil {
+			return err
+		}
 		return st.readReviews(ctx, tx)
 	})
 	return st, err
@@ -179,6 +198,32 @@ func (s *Story) readEvents(ctx context.Context, tx pgx.Tx) error {
 			e.DueAt = *due
 		}
 		return e, err
+	})
+	return err
+}
+
+func (s *Story) readHints(ctx context.Context, tx pgx.Tx) error {
+	var sources, payments []string
+	for i := range s.Events {
+		if e := &s.Events[i]; e.Payment != "" {
+			sources, payments = append(sources, e.Source), append(payments, e.Payment)
+		}
+	}
+	rows, err := tx.Query(ctx, `
+		WITH waiting AS (
+			SELECT * FROM hints WHERE settled_at IS NULL AND order_id = $1 AND order_id <> ''
+			UNION
+			SELECT h.* FROM hints h JOIN names n ON n.name_no = h.source_no
+			JOIN (SELECT unnest($2::text[]) AS source, unnest($3::text[]) AS payment) u ON u.source = n.name AND u.payment = h.object
+			WHERE h.settled_at IS NULL)
+		SELECT n.name, w.event_id, w.event_type, w.object, w.appended_at, w.held_at, w.partition, w.record_offset, l.attempts, l.problem
+		FROM waiting w JOIN names n ON n.name_no = w.source_no JOIN lookups l ON l.source_no = w.source_no AND l.object = w.object
+		ORDER BY w.held_at, w.event_id LIMIT 100`, s.OrderID, sources, payments)
+	if err != nil {
+		return err
+	}
+	s.Hints, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (h WaitingHint, err error) {
+		return h, row.Scan(&h.Source, &h.ID, &h.Type, &h.Object, &h.AppendedAt, &h.HeldAt, &h.Partition, &h.Offset, &h.Attempts, &h.Problem)
 	})
 	return err
 }

@@ -380,7 +380,7 @@ func (b *batch) count(ctx context.Context, topicID [16]byte) error {
 		switch {
 		case !b.replayed(r):
 			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
-		case r.skip, r.hint:
+		case r.skip:
 		case r.verdict != order.Dead && r.verdict != order.Duplicate:
 			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}

@@ -54,7 +54,7 @@ func (d desk) say(c *console, result any, people func(*terminal.Printer)) error 
 
 type reviewListCmd struct {
 	desk
-	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused." placeholder:"KIND"`
+	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered." placeholder:"KIND"`
 	All   bool   `help:"Also what is settled."`
 	Limit int    `help:"At most so many." default:"100"`
 }
@@ -218,7 +218,10 @@ func (r reviewAcceptCmd) Run(ctx context.Context, c *console) error {
 type reviewDismissCmd struct{ decision }
 
 func (reviewDismissCmd) Help() string {
-	return `Examples:
+	return `The event does not count. A look-up that is unanswered is given up, and the hints that wait for it change
+nothing; a later hint asks again. Any other item was seen.
+
+Examples:
   sluice review dismiss 7 --reason "a test payment of ours"
   sluice review dismiss 8 --reason "told the provider about the changed body"`
 }
@@ -254,7 +257,8 @@ type reviewRefetchCmd struct{ decision }
 
 func (reviewRefetchCmd) Help() string {
 	return `Arms a look-up of the payment at its provider. The answer is an event of its own. If it does not settle the
-matter, the item opens again when the grace of awaiting_provider is over.
+matter, the item opens again when the grace of awaiting_provider is over. A look-up that is unanswered is tried at
+once.
 
 Examples:
   sluice review refetch 7 --reason "the amounts look wrong"`

@@ -62,7 +62,8 @@ type Receipt struct {
 // Signature is what verifying the stored bytes again, as of their receipt, found.
 type Signature struct {
 	// Verdict is valid, invalid or stale; accepted_at_receipt where there is nothing
-	// to verify again (a static credential); not_verified if it could not be done.
+	// to verify again (a static credential); looked_up where Sluice asked the provider
+	// itself; not_verified if it could not be done.
 	Verdict string `json:"verdict"`
 	// Why says more about any verdict but valid.
 	Why string `json:"why,omitempty"`
@@ -76,7 +77,7 @@ type Signature struct {
 // Dedupe is whether the event was taken over, and how often it came.
 type Dedupe struct {
 	// Verdict is taken_over, in_set (the filter does not know it any more, the set of its
-	// order does), dead, in_flight, or unknown.
+	// order does), hint (held apart, whatever else has its id), dead, in_flight, or unknown.
 	Verdict string     `json:"verdict"`
 	SeenAt  *time.Time `json:"seen_at,omitempty"`
 	// Deliveries are all records of this event in the raw topic; only if they were
@@ -156,9 +157,25 @@ type Order struct {
 	// Messages are the versions published, as they were at the time.
 	Messages []Message `json:"messages"`
 	Reviews  []Review  `json:"reviews,omitempty"`
+	// Hints are what nobody has signed and the provider is being asked about; at most
+	// 100, the oldest first.
+	Hints []Hint `json:"hints,omitempty"`
 	// Agrees is false if folding the set anew does not give the state that the
 	// store has: a fault of Sluice.
 	Agrees bool `json:"fold_agrees"`
+}
+
+// Hint is one event that is not believed until its provider has answered.
+type Hint struct {
+	Source string `json:"source"`
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	// Object is what the provider is asked about, Attempts how often it was, and Problem
+	// why the last time was in vain.
+	Object   string    `json:"object"`
+	HeldAt   time.Time `json:"held_at"`
+	Attempts int       `json:"attempts"`
+	Problem  string    `json:"problem,omitempty"`
 }
 
 // Registered is what the shop said last.

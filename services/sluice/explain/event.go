@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/pkg/event"
+	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 	"sluice/pkg/webhook"
@@ -134,6 +135,12 @@ func (e *explanation) read(out *Event, s *stored) {
 		return
 	}
 	r, err := ep.Read(webhook.StoredHeaders(s.Signature), s.Body)
+	if s.Trust == event.LookedUp {
+		r, err = lookup.Decode(s.Body)
+		if r.Mode == "" {
+			r.Mode = ep.Mode
+		}
+	}
 	if err != nil {
 		out.Verdict = nil
 		out.Dead = &Dead{Reason: "body", Detail: err.Error()}
@@ -146,6 +153,15 @@ func (e *explanation) read(out *Event, s *stored) {
 	case r.Fact != order.KindNone:
 		out.Verdict = nil // it belongs into a set, and is in none
 	}
+}
+
+// hintVerdict is what became of a hint.
+func hintVerdict(t postgres.Trace) Verdict {
+	if t.Hint && t.SettledAt.IsZero() {
+		r := reasons[order.AwaitingProvider]
+		return Verdict{Verdict: order.Held, Reason: order.AwaitingProvider, Why: "what it states is not signed; " + r.why, Release: r.release, HeldAt: when(t.HeldAt)}
+	}
+	return Verdict{Verdict: order.NoChange, Why: "what it states is not signed; the provider was asked, and its answer is an event of its own"}
 }
 
 // dedupe is whether it was taken over, and how often it came.
@@ -168,6 +184,12 @@ func (e *explanation) dedupe(ctx context.Context, out *Event, s *stored, member 
 	}
 	applied, known := ledger.Applied[topicID][s.at.Partition]
 	switch t := traces[0]; {
+	case s.Trust == event.Hint && !t.Dead && (t.Hint || known && s.at.Offset <= applied):
+		out.Dedupe.Verdict = "hint"
+		v := hintVerdict(t)
+		out.Verdict = &v
+	case s.Trust == event.Hint && t.Dead:
+		out.Dedupe.Verdict = "dead"
 	case t.Processed:
 		out.Dedupe.Verdict, out.Dedupe.SeenAt = "taken_over", when(t.SeenAt)
 	case t.InSet || member != nil:

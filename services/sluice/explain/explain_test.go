@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/pkg/event"
+	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
 	"sluice/services/sluice/sample"
 )
 
@@ -170,6 +173,62 @@ func TestDecisionsAndTheirReasonsAreTold(t *testing.T) {
 	}
 	if a.Order.Now.Status != order.Paid || !a.Order.Agrees || !strings.Contains(text(a), "about evt_less") {
 		t.Errorf("the order is %+v, told as\n%s", a.Order.Now, text(a))
+	}
+}
+
+// A hint is shown while it waits, and since when; so is what was made of it.
+func TestAHintThatWaitsForItsProviderIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.register(noon, "H-1", 100)
+	fact := sample.Fact{Kind: order.KindPaid, ID: "evt_hint", Order: "H-1", Payment: "pi_h", Amount: 100, Currency: "EUR", Live: true, Time: noon}
+	body, err := sample.Make("stripe", fact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rawAs(event.Hint, "stripe-eu", noon, body.Body)
+	w.settled()
+	x := w.explainer()
+	e := w.ask(x, Question{ID: "evt_hint"}).Event
+	if e.Dedupe.Verdict != "hint" || e.Verdict == nil || e.Verdict.Verdict != order.Held || e.Verdict.Reason != order.AwaitingProvider || e.Verdict.HeldAt == nil {
+		t.Errorf("the hint is %+v, %+v", e.Dedupe, e.Verdict)
+	}
+	claim := func(now time.Time) postgres.Lookup {
+		ls, err := w.store.ClaimLookups(t.Context(), now, "r", "stripe-eu", 1, time.Minute)
+		if err != nil || len(ls) != 1 {
+			t.Fatalf("claimed %v, %v", ls, err)
+		}
+		return ls[0]
+	}
+	if err := w.store.RetryLookup(t.Context(), claim(time.Now()), time.Now(), postgres.LookupUnknown); err != nil {
+		t.Fatal(err)
+	}
+	a := w.ask(x, Question{ID: "H-1"})
+	if hs := a.Order.Hints; len(hs) != 1 || hs[0].ID != "evt_hint" || hs[0].Object != "pi_h" || hs[0].Attempts != 1 || hs[0].Problem != "unknown" || hs[0].HeldAt.IsZero() {
+		t.Errorf("the order's hints are %+v", hs)
+	}
+	if out := text(a); !strings.Contains(out, "attempt 1: the provider knows no such object") {
+		t.Errorf("it prints\n%s", out)
+	}
+	looked, err := lookup.Encode(webhook.Reading{Subject: "pi_h", Mode: event.Live, Order: "H-1", Payment: "pi_h", Fact: order.KindPaid, Amount: 100, Currency: "EUR"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rawAs(event.LookedUp, "stripe-eu", noon, looked)
+	if _, err := w.store.AnswerLookup(t.Context(), time.Now(), claim(time.Now().Add(time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	w.settled()
+	if v := w.ask(x, Question{ID: "evt_hint"}).Event.Verdict; v == nil || v.Verdict != order.NoChange {
+		t.Errorf("after the answer the hint is %+v", v)
+	}
+	a = w.ask(x, Question{ID: "H-1"})
+	if len(a.Order.Hints) != 0 || a.Order.Now.Status != order.Paid {
+		t.Fatalf("after the answer the order is %+v", a.Order)
+	}
+	e = w.ask(x, Question{ID: a.Order.Events[len(a.Order.Events)-1].ID}).Event
+	if e.Signature.Verdict != sigLookedUp || e.Verdict.Verdict != order.Applied {
+		t.Errorf("what was looked up is %+v, %+v", e.Signature, e.Verdict)
 	}
 }
 

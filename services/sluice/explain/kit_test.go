@@ -20,6 +20,7 @@ import (
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
+	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 	"sluice/pkg/status"
@@ -110,17 +111,27 @@ func (w *world) post(to string, at time.Time, f sample.Fact) {
 
 func (w *world) raw(to string, at time.Time, body []byte) {
 	w.Helper()
+	w.rawAs(event.Signed, to, at, body)
+}
+
+func (w *world) rawAs(trust event.Trust, to string, at time.Time, body []byte) {
+	w.Helper()
 	ep, _ := w.endpoints.Get(to)
 	headers, err := ep.Provider.Sign(ep.Secrets[0], "", at.Add(-time.Second), body)
 	if err != nil {
 		w.Fatal(err)
 	}
-	e := event.Event{Source: ep.Source, Provider: ep.Provider.Name(), Endpoint: ep.Name, Mode: event.Live, Trust: event.Signed, TimeRepeats: ep.Provider.TimeRepeats(),
+	e := event.Event{Source: ep.Source, Provider: ep.Provider.Name(), Endpoint: ep.Name, Mode: event.Live, Trust: trust, TimeRepeats: ep.Provider.TimeRepeats(),
 		ContentType: "application/json", ReceivedAt: at, SecretName: fileSecret, Body: body, BodySHA256: sha256.Sum256(body)}
 	for name, value := range headers {
 		e.Signature = append(e.Signature, event.Header{Name: string(bytes.ToLower([]byte(name))), Value: []byte(value)})
 	}
-	if r, err := ep.Read(webhook.StoredHeaders(e.Signature), body); err == nil {
+	read := func() (webhook.Reading, error) { return ep.Read(webhook.StoredHeaders(e.Signature), body) }
+	if trust == event.LookedUp {
+		read = func() (webhook.Reading, error) { return lookup.Decode(body) }
+		e.Signature, e.SecretName = nil, ""
+	}
+	if r, err := read(); err == nil {
 		e.ID, e.Type, e.Time, e.Mode, e.Order, e.Payment = r.ID, r.Type, r.Time, r.Mode, r.Order, r.Payment
 	} else {
 		e.ID, e.Type = "sha256:broken", event.Unreadable

@@ -50,6 +50,9 @@ func orderOf(s *postgres.Story, asked [16]byte) *Order {
 		o.Messages = append(o.Messages, Message{ID: status.Message{OrderID: t.OrderID, Version: t.Version}.ID(), Version: t.Version, From: t.From, To: t.To,
 			Paid: t.Paid, Refunded: t.Refunded, Correction: t.Correction, Cause: t.CauseEventID, ChangedAt: t.ChangedAt.UTC()})
 	}
+	for _, h := range s.Hints {
+		o.Hints = append(o.Hints, Hint{Source: h.Source, ID: h.ID, Type: h.Type, Object: h.Object, HeldAt: h.HeldAt.UTC(), Attempts: h.Attempts, Problem: string(h.Problem)})
+	}
 	o.Reviews = reviewsOf(s.Reviews, s.Acts, func(postgres.ReviewSummary) bool { return true })
 	return o
 }

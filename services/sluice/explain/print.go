@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/pkg/order"
+	"sluice/pkg/postgres"
 	"sluice/services/sluice/terminal"
 )
 
@@ -109,6 +110,8 @@ func (p printer) signature(s Signature) string {
 	case sigValid:
 		text = "valid, verified again over the stored bytes"
 		colour = p.Green
+	case sigLookedUp:
+		colour = p.Green
 	case sigInvalid:
 		colour = p.Red
 	case sigNotVerified:
@@ -132,6 +135,7 @@ func (p printer) signature(s Signature) string {
 
 var dedupes = map[string]string{
 	"taken_over": "taken over", "in_set": "its order's set has it", "dead": "not taken over: nobody can read it",
+	"hint":      "held apart: nobody has signed it",
 	"in_flight": "in flight: the processor has not come to it yet", "unknown": "the database does not know it",
 }
 
@@ -268,6 +272,7 @@ func (p printer) order(o *Order) {
 	}
 	p.Table(rows)
 	p.held(o)
+	p.hints(o.Hints)
 	p.path(o)
 	p.messages(o)
 }
@@ -302,6 +307,22 @@ func (p printer) held(o *Order) {
 		p.Title("What is held")
 		p.Table(rows)
 	}
+}
+
+func (p printer) hints(all []Hint) {
+	if len(all) == 0 {
+		return
+	}
+	p.Title("What nobody has signed, and the provider is asked about")
+	rows := [][]string{{"held since", "hint", "asked about", ""}}
+	for _, h := range all {
+		note := "not asked yet"
+		if h.Attempts > 0 {
+			note = fmt.Sprintf("attempt %d: %s", h.Attempts, postgres.LookupProblem(h.Problem))
+		}
+		rows = append(rows, []string{p.time(&h.HeldAt), h.Source + " " + h.ID + p.Dim(" "+h.Type), h.Object, p.Yellow(note)})
+	}
+	p.Table(rows)
 }
 
 // path is the fold's own way, which no message need have shown.

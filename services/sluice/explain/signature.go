@@ -18,6 +18,7 @@ const (
 	sigStale       = "stale"
 	sigAccepted    = "accepted_at_receipt"
 	sigNotVerified = "not_verified"
+	sigLookedUp    = "looked_up"
 )
 
 // Secrets are the endpoints with their secrets, or why there are none.
@@ -33,6 +34,12 @@ func (s Secrets) signature(e event.Event) Signature {
 	switch {
 	case e.BodySHA256 != sha256.Sum256(e.Body):
 		sig.Verdict, sig.Why = sigInvalid, "the stored bytes are not those that were received: their SHA-256 differs"
+		return sig
+	case e.Trust == event.LookedUp:
+		sig.Verdict, sig.Why = sigLookedUp, "Sluice asked the provider's API itself"
+		return sig
+	case e.Trust == event.Hint && e.SecretName == "":
+		sig.Why = "nobody has signed it; that is why the provider is asked"
 		return sig
 	case len(e.Signature) == 0:
 		sig.Verdict, sig.Why = sigAccepted, "the credential was compared when the webhook came in, and is kept nowhere"
