@@ -33,16 +33,8 @@ var snsSigned = map[string][]string{
 var snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
 
 // snsFields are the fields of an envelope, all of them text.
-var snsFields = func() *fields {
-	f := &fields{}
-	for _, name := range []string{"Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type",
-		"SignatureVersion", "SigningCertURL", "Signature"} {
-		if _, err := f.add(name); err != nil {
-			panic(err)
-		}
-	}
-	return f
-}()
+var snsFields = wanted("Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type",
+	"SignatureVersion", "SigningCertURL", "Signature")
 
 func (awsSNS) Name() string               { return "aws_sns" }
 func (awsSNS) SignatureHeaders() []string { return nil }
@@ -168,13 +160,7 @@ func (awsSNS) Sign(Secret, string, time.Time, []byte) (map[string]string, error)
 }
 
 // snsMessage wants the type of a Message, if it is one of Standard Webhooks.
-var snsMessage = func() *fields {
-	f := &fields{}
-	if _, err := f.add("type"); err != nil {
-		panic(err)
-	}
-	return f
-}()
+var snsMessage = wanted("type")
 
 func snsStandard(message []byte) bool {
 	found, err := snsMessage.scan(message)

@@ -13,7 +13,7 @@ func certificateURL(text string, own func(host string) bool) (string, Reason) {
 		return "", ReasonMissing
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.Fragment != "" || !hostName(u.Host) || !own(u.Host) {
+	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || !hostName(u.Host) || !own(u.Host) {
 		return "", ReasonCertificate
 	}
 	return u.String(), ReasonNone
@@ -21,7 +21,7 @@ func certificateURL(text string, own func(host string) bool) (string, Reason) {
 
 // hostName: a plain name in lower case, without a port.
 func hostName(host string) bool {
-	return host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && !strings.Contains(host, "..")
+	return host != "" && host[0] != '.' && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && !strings.Contains(host, "..")
 }
 
 // validAt: the signing certificate is there and within its dates.

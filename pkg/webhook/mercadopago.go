@@ -153,13 +153,7 @@ func (mercadoPago) Sign(s Secret, id string, at time.Time, body []byte) (map[str
 	return headers, nil
 }
 
-var mercadoBody = func() *fields {
-	f := &fields{}
-	if _, err := f.add(mercadoID); err != nil {
-		panic(err)
-	}
-	return f
-}()
+var mercadoBody = wanted(mercadoID)
 
 // mercadoLayout reads the signed query before the unsigned body. live_mode is not
 // read: nobody signed it, and the API says it again.

@@ -20,15 +20,7 @@ type midtrans struct{}
 func newMidtrans() Provider { return midtrans{} }
 
 // midtransSigned are the signed fields, as received, and then the signature's own.
-var midtransSigned = func() *fields {
-	f := &fields{}
-	for _, name := range []string{"order_id", "status_code", "gross_amount", "signature_key"} {
-		if _, err := f.add(name); err != nil {
-			panic(err)
-		}
-	}
-	return f
-}()
+var midtransSigned = wanted("order_id", "status_code", "gross_amount", "signature_key")
 
 func (midtrans) Name() string                              { return "midtrans" }
 func (midtrans) SignatureHeaders() []string                { return nil }

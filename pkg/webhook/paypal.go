@@ -166,9 +166,9 @@ var paypalLayout = Layout{
 		paypalCapture("DENIED", order.KindFailed),
 		paypalRefund("REFUNDED"),
 		paypalRefund("REVERSED"),
-		{Type: "PAYMENT.AUTHORIZATION.VOIDED", Kind: order.KindCancelled},
-		{Type: "CHECKOUT.ORDER.APPROVED", Kind: order.KindPending},
-		{Type: "CHECKOUT.PAYMENT-APPROVAL.REVERSED", Kind: order.KindCancelled},
+		paypalOther("PAYMENT.AUTHORIZATION.VOIDED", order.KindCancelled),
+		paypalOther("CHECKOUT.ORDER.APPROVED", order.KindPending),
+		paypalOther("CHECKOUT.PAYMENT-APPROVAL.REVERSED", order.KindCancelled),
 		paypalDispute("CREATED", order.KindDisputeOpened, ""),
 		paypalDispute("RESOLVED", order.KindDisputeWon, "RESOLVED_SELLER_FAVOUR"),
 		paypalDispute("RESOLVED", order.KindDisputeLost, "RESOLVED_BUYER_FAVOUR"),
@@ -177,6 +177,11 @@ var paypalLayout = Layout{
 
 func paypalCapture(typ string, kind order.Kind) Fact {
 	return Fact{Type: "PAYMENT.CAPTURE." + typ, Kind: kind, Payment: Paths{"resource.id"}}
+}
+
+// paypalOther is about an order or an authorization, which names no payment.
+func paypalOther(typ string, kind order.Kind) Fact {
+	return Fact{Type: typ, Kind: kind, Object: Paths{"resource.id", "resource.order_id"}}
 }
 
 // paypalRefund: the resource is the refund; the capture is where it came from.

@@ -45,6 +45,7 @@ func providers(t testing.TB) []armed {
 		{builtinOf(t, "cloudpayments"), secretOf(t, "cp-0f3b9a")},
 		{builtinOf(t, "payu"), secretOf(t, "pu-0f3b9a")},
 		{builtinOf(t, "payu_md5"), secretOf(t, "pu-0f3b9a")},
+		{builtinOf(t, "flutterwave_v4"), secretOf(t, "fw-0f3b9a")},
 		{acme(t, nil), secretOf(t, "acme-77f0")},
 		{acme(t, func(d *Declaration) {
 			d.Signature = Signature{Header: "X-Acme-Signature", Part: "v1", Algorithm: "sha256", Encoding: "hex", Key: "hex", Separator: ";",
