@@ -31,42 +31,46 @@ func (tx Tx) AddRaw(ctx context.Context, now time.Time, e event.Event) error {
 	return nil
 }
 
-// PublishRaw hands up to limit records that are not published yet to publish,
-// oldest first, and marks them once it has returned nil: a crash between the two
-// publishes them again, under the same keys. One program at a time does it; busy
-// says that it is another one. publish must end before the database gives up on a
-// transaction that does nothing (10 s).
-func (s *Store) PublishRaw(ctx context.Context, now func() time.Time, limit int, publish func(context.Context, []OutboxRecord) error) (published int, busy bool, err error) {
+// PublishRaw hands up to limit records that are not published yet to publish, one
+// after the other, oldest first, and marks each for which it returned nil. It stops at
+// the first that fails. A crash before the marks are committed publishes them again,
+// under the same keys. One program at a time does it: another one's call does nothing.
+// Altogether publish must end before the database gives up on a transaction that does
+// nothing (10 s).
+func (s *Store) PublishRaw(ctx context.Context, now func() time.Time, limit int, publish func(OutboxRecord) error) (published int, err error) {
+	var failed error
 	err = s.InTx(ctx, func(tx Tx) error {
-		published, busy = 0, false
+		published, failed = 0, nil
 		mine, err := tx.q.TryRawOutbox(ctx)
+		if err != nil || !mine {
+			return err
+		}
+		rows, err := tx.q.UnpublishedRaw(ctx, int32(limit))
 		if err != nil {
 			return err
 		}
-		if busy = !mine; busy {
+		var done []int64
+		for _, r := range rows {
+			record := OutboxRecord{ID: r.ID, Key: r.RecordKey, Body: r.Body}
+			if failed = json.Unmarshal(r.RecordHeaders, &record.Headers); failed == nil {
+				failed = publish(record)
+			}
+			if failed != nil {
+				failed = fmt.Errorf("publish record %d of the raw outbox: %w", r.ID, failed)
+				break // those before it are marked
+			}
+			done = append(done, r.ID)
+		}
+		published = len(done)
+		if published == 0 {
 			return nil
 		}
-		rows, err := tx.q.UnpublishedRaw(ctx, int32(limit))
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		records, ids := make([]OutboxRecord, len(rows)), make([]int64, len(rows))
-		for i, r := range rows {
-			records[i], ids[i] = OutboxRecord{ID: r.ID, Key: r.RecordKey, Body: r.Body}, r.ID
-			if err := json.Unmarshal(r.RecordHeaders, &records[i].Headers); err != nil {
-				return fmt.Errorf("read headers of record %d: %w", r.ID, err)
-			}
-		}
-		if err := publish(ctx, records); err != nil {
-			return err
-		}
-		published = len(rows)
-		return tx.q.MarkRawPublished(ctx, timestamp(now()), ids)
+		return tx.q.MarkRawPublished(ctx, timestamp(now()), done)
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("publish the raw outbox: %w", err)
+		return 0, fmt.Errorf("publish the raw outbox: %w", err)
 	}
-	return published, busy, nil
+	return published, failed
 }
 
 // DropRaw deletes up to limit records that were published before until.

@@ -173,13 +173,16 @@ func (p declared) signed(header Headers, timestamp string, body []byte) ([][]byt
 }
 
 // Sign gives id to the header that the event's id is read from, and to headers
-// that are part of the signed text.
+// that are part of the signed text. What else must be there, says "sample".
 func (p declared) Sign(s Secret, id string, at time.Time, body []byte) (map[string]string, error) {
 	key, err := p.key(s)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
 	out := map[string]string{}
+	for _, name := range p.sig.Required {
+		out[name] = "sample"
+	}
 	for _, x := range p.pieces {
 		if x.what == headerPiece {
 			out[x.header] = id

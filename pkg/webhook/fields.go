@@ -484,17 +484,17 @@ func (s *scanner) digits() bool {
 
 // child is the index of the child with the key, given as a JSON string; -1 if
 // it is not wanted.
-func (n *node) child(token []byte) int {
-	if bytes.IndexByte(token, '\\') < 0 {
-		token = token[1 : len(token)-1]
+func (n *node) child(text []byte) int {
+	if bytes.IndexByte(text, '\\') < 0 {
+		text = text[1 : len(text)-1]
 		for i, k := range n.keys {
-			if string(token) == k {
+			if string(text) == k {
 				return i
 			}
 		}
 		return -1
 	}
-	key, err := unquote(token)
+	key, err := unquote(text)
 	if err != nil {
 		return -1
 	}

@@ -78,10 +78,10 @@ rules:
 	for _, f := range c.facts[typ] {
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
-			switch given := v.given(); {
-			case given != (w.equal != ""):
+			switch says := v.given(); {
+			case says != (w.equal != ""):
 				continue rules
-			case !given, w.equal == anything:
+			case !says, w.equal == anything:
 				continue
 			}
 			s, err := v.scalar()

@@ -44,8 +44,8 @@ const (
 const twoWayEndpoints = `endpoints:
   - {name: payme, provider: payme, secrets: ["env:PAYME", "env:PAYME_OLD"], addresses: [192.0.2.0/24]}
   - {name: payme-two, provider: payme, secrets: ["env:PAYME"], addresses: [192.0.2.0/24], order: [params.account.invoice]}
-  - {name: click, provider: click, secrets: ["env:CLICK"]}
-  - {name: click-two, provider: click, secrets: ["env:CLICK"]}
+  - {name: click, provider: click, secrets: ["env:CLICK"], lookup: {settings: {service_id: "24001", merchant_user_id: "7"}, credentials: ["env:CLICK"]}}
+  - {name: click-two, provider: click, secrets: ["env:CLICK"], lookup: {settings: {service_id: "24001", merchant_user_id: "7"}, credentials: ["env:CLICK"]}}
   - {name: stripe, provider: stripe, secrets: ["env:NOT_SET"]}
 `
 
@@ -84,7 +84,7 @@ func newShop(t *testing.T) *shop {
 	s.clock.Store(begin)
 	store := testkit.Store(t)
 	m, err := New(sound(Config{}), Deps{Log: testkit.Log(t), Reg: prometheus.NewRegistry(), Store: store, Now: s.now,
-		Endpoints: loadEndpoints(t, twoWayEndpoints), Publisher: s.records, RawTopic: "raw"})
+		Endpoints: loadEndpoints(t, twoWayEndpoints), Producer: s.records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +172,13 @@ type shelf struct {
 	away    bool
 }
 
-func (s *shelf) Publish(_ context.Context, records []kafka.Record) error {
+func (s *shelf) Produce(_ context.Context, r kafka.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {
 		return errors.New("no broker")
 	}
-	s.records = append(s.records, records...)
+	s.records = append(s.records, r)
 	return nil
 }
 

@@ -123,16 +123,15 @@ type Deps struct {
 	Now   func() time.Time
 	// Endpoints are the deployment's; the merchant serves those of two-way providers.
 	Endpoints endpoint.Set
-	// Publisher writes to RawTopic (its full name) what such providers caused. Needed
-	// if there are any.
-	Publisher Publisher
-	RawTopic  string
+	// Producer writes to the raw topic what such providers caused. Needed if there are
+	// any.
+	Producer Producer
 }
 
-// Publisher is what the merchant needs of Kafka (*kafka.Publisher).
-type Publisher interface {
-	// Publish returns nil once all in-sync replicas have every record, in order.
-	Publish(ctx context.Context, records []kafka.Record) error
+// Producer is what the merchant needs of Kafka (*kafka.Producer).
+type Producer interface {
+	// Produce returns nil once all in-sync replicas have the record.
+	Produce(ctx context.Context, r kafka.Record) error
 }
 
 // Merchant is the role. Make one with New, then Run it once.
@@ -158,7 +157,7 @@ func New(cfg Config, deps Deps) (*Merchant, error) {
 		return nil, err
 	}
 	m := &Merchant{cfg: cfg, log: deps.Log, store: deps.Store, now: deps.Now,
-		outbox: outbox{publisher: deps.Publisher, topic: deps.RawTopic, woken: make(chan struct{}, 1)}}
+		outbox: outbox{producer: deps.Producer, woken: make(chan struct{}, 1)}}
 	if t := cfg.token(); t != "" {
 		sum := sha256.Sum256([]byte(t))
 		m.token = &sum

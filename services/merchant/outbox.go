@@ -10,9 +10,8 @@ import (
 
 // outbox moves what two-way providers caused into the raw topic.
 type outbox struct {
-	publisher Publisher
-	topic     string
-	woken     chan struct{}
+	producer Producer
+	woken    chan struct{}
 }
 
 // wake says that something was committed for the raw topic.
@@ -30,13 +29,14 @@ const (
 	outboxClear = time.Minute
 )
 
-// outboxBatch is how many records are published in one go, and outboxPatience how
-// long one go may take: the database gives up a transaction that does nothing after
-// 10 s.
 const (
+	// outboxBatch is how many records are published in one go, and outboxPatience how
+	// long Kafka may take for them: the database gives up a transaction that does
+	// nothing after 10 s.
 	outboxBatch    = 200
 	outboxPatience = 5 * time.Second
-	outboxDelete   = 1000
+	// outboxDelete is how many are deleted in one go.
+	outboxDelete = 1000
 )
 
 // publish works until ctx ends, and then once more.
@@ -67,14 +67,12 @@ func (m *Merchant) publish(ctx context.Context) {
 	}
 }
 
-// publishAll publishes all that waits, in order; a batch is marked only after every
-// in-sync replica has it.
+// publishAll publishes all that waits, one after the other; a record is marked only
+// after every in-sync replica has it.
 func (m *Merchant) publishAll(ctx context.Context) error {
 	defer m.measure(ctx)
 	for {
-		ctx, cancel := context.WithTimeout(ctx, outboxPatience)
-		n, _, err := m.store.PublishRaw(ctx, m.now, outboxBatch, m.produce)
-		cancel()
+		n, err := m.publishSome(ctx)
 		m.metrics.published.Add(float64(n))
 		if err != nil || n < outboxBatch {
 			return err
@@ -82,12 +80,14 @@ func (m *Merchant) publishAll(ctx context.Context) error {
 	}
 }
 
-func (m *Merchant) produce(ctx context.Context, list []postgres.OutboxRecord) error {
-	records := make([]kafka.Record, len(list))
-	for i, r := range list {
-		records[i] = kafka.Record{Topic: m.outbox.topic, Key: []byte(r.Key), Value: r.Body, Headers: r.Headers}
-	}
-	return m.outbox.publisher.Publish(ctx, records)
+func (m *Merchant) publishSome(ctx context.Context) (int, error) {
+	patience, cancel := context.WithTimeout(ctx, outboxPatience)
+	defer cancel()
+	return m.store.PublishRaw(ctx, m.now, outboxBatch, func(r postgres.OutboxRecord) error { return m.produce(patience, r) })
+}
+
+func (m *Merchant) produce(ctx context.Context, r postgres.OutboxRecord) error {
+	return m.outbox.producer.Produce(ctx, kafka.Record{Key: []byte(r.Key), Value: r.Body, Headers: r.Headers})
 }
 
 func (m *Merchant) measure(ctx context.Context) {

@@ -2,6 +2,7 @@ package merchant
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,21 +73,23 @@ func TestPublishedRecordsAreForgottenInTime(t *testing.T) {
 func TestACrashBeforeTheMarkRepeatsTheRecord(t *testing.T) {
 	s := newShop(t)
 	cfg := testkit.Kafka(t, 3)
-	publisher, err := kafka.NewPublisher(t.Context(), cfg, testkit.Log(t))
+	producer, err := kafka.NewProducer(t.Context(), cfg, "merchant", cfg.Topic(kafka.Raw), testkit.Log(t), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(publisher.Close)
-	s.m.outbox.publisher, s.m.outbox.topic = publisher, cfg.Topic(kafka.Raw)
+	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	s.m.outbox.producer = producer
 	s.order("o", 10)
 	s.rpc("CreateTransaction", createParams(paymeID, "o", 1000, atPayme))
 	s.rpc("PerformTransaction", named(paymeID))
 
 	crashed, crash := context.WithCancel(t.Context())
-	_, _, err = s.store.PublishRaw(crashed, s.now, 10, func(ctx context.Context, list []postgres.OutboxRecord) error {
-		err := s.m.produce(ctx, list)
-		crash() // the transaction is never committed
-		return err
+	n := 0
+	_, err = s.store.PublishRaw(crashed, s.now, 10, func(r postgres.OutboxRecord) error {
+		if n++; n == 2 {
+			defer crash() // the transaction is never committed
+		}
+		return s.m.produce(t.Context(), r)
 	})
 	if err == nil {
 		t.Fatal("it did not crash")
@@ -126,18 +129,38 @@ func TestOneMerchantPublishesAtATime(t *testing.T) {
 	s := newShop(t)
 	s.order("o", 10)
 	s.rpc("CreateTransaction", createParams(paymeID, "o", 1000, atPayme))
-	_, _, err := s.store.PublishRaw(t.Context(), s.now, 10, func(context.Context, []postgres.OutboxRecord) error {
-		n, busy, err := s.store.PublishRaw(t.Context(), s.now, 10, func(context.Context, []postgres.OutboxRecord) error {
+	_, err := s.store.PublishRaw(t.Context(), s.now, 10, func(postgres.OutboxRecord) error {
+		n, err := s.store.PublishRaw(t.Context(), s.now, 10, func(postgres.OutboxRecord) error {
 			t.Error("two publish at a time")
 			return nil
 		})
-		if n != 0 || !busy || err != nil {
-			t.Errorf("the second: %d records, busy %v, %v", n, busy, err)
+		if n != 0 || err != nil {
+			t.Errorf("the second: %d records, %v", n, err)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestWhatKafkaTookBeforeARefusalIsNotPublishedAgain(t *testing.T) {
+	s := newShop(t)
+	s.order("o", 10)
+	s.rpc("CreateTransaction", createParams(paymeID, "o", 1000, atPayme))
+	s.rpc("PerformTransaction", named(paymeID))
+	taken := 0
+	n, err := s.store.PublishRaw(t.Context(), s.now, 10, func(postgres.OutboxRecord) error {
+		if taken++; taken == 2 {
+			return errors.New("the broker went away")
+		}
+		return nil
+	})
+	if n != 1 || err == nil {
+		t.Fatalf("%d published, %v", n, err)
+	}
+	if events := s.published(); len(events) != 1 || events[0].ID != paymeID+":PerformTransaction" {
+		t.Errorf("published again: %+v", events)
 	}
 }
 

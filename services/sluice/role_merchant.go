@@ -67,16 +67,20 @@ var merchantRole = role{
 		closeAll := deps.Store.Close
 		if merchant.TwoWay(deps.Endpoints) {
 			b, err := read[brokerSettings](p.env)
-			var publisher *kafka.Publisher
+			var producer *kafka.Producer
 			if err == nil {
-				publisher, err = openPublisher(ctx, b.Kafka, p.log)
+				topic := b.Kafka.Topic(kafka.Raw)
+				err = daemon.Wait(ctx, p.log, "Kafka and its topic "+topic, func(ctx context.Context) (err error) {
+					producer, err = kafka.NewProducer(ctx, b.Kafka, "merchant", topic, p.log, p.reg)
+					return err
+				})
 			}
 			if err != nil {
 				closeAll()
 				return nil, err
 			}
-			deps.Publisher, deps.RawTopic = publisher, b.Kafka.Topic(kafka.Raw)
-			closeAll = func() { publisher.Close(); deps.Store.Close() }
+			deps.Producer = producer
+			closeAll = func() { closeProducer(ctx, producer); deps.Store.Close() }
 		}
 		m, err := merchant.New(s.Merchant, deps)
 		if err != nil {
@@ -85,4 +89,11 @@ var merchantRole = role{
 		}
 		return closing{m, closeAll}, nil
 	},
+}
+
+// closeProducer drops what Kafka has not acknowledged: it is in the outbox still.
+func closeProducer(ctx context.Context, p *kafka.Producer) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = p.Close(ctx)
 }

@@ -36,7 +36,11 @@ var relayRole = role{
 		if err != nil {
 			return nil, err
 		}
-		publisher, err := openPublisher(ctx, s.Kafka, p.log)
+		var publisher *kafka.Publisher
+		err = daemon.Wait(ctx, p.log, "Kafka", func(ctx context.Context) (err error) {
+			publisher, err = kafka.NewPublisher(ctx, s.Kafka, p.log)
+			return err
+		})
 		if err != nil {
 			store.Close()
 			return nil, err

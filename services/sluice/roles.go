@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"sluice/pkg/daemon"
-	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
 
@@ -123,15 +122,6 @@ func openStore(ctx context.Context, cfg postgres.Config, conns int32, log *slog.
 		return nil, err
 	}
 	return store, nil
-}
-
-// openPublisher waits for Kafka.
-func openPublisher(ctx context.Context, cfg kafka.Config, log *slog.Logger) (publisher *kafka.Publisher, err error) {
-	err = daemon.Wait(ctx, log, "Kafka", func(ctx context.Context) (err error) {
-		publisher, err = kafka.NewPublisher(ctx, cfg, log)
-		return err
-	})
-	return publisher, err
 }
 
 // owner names this process among all of its deployment, anew at each start.
