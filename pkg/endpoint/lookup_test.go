@@ -38,26 +38,26 @@ func TestAProviderThatGivesOnlyHintsNeedsALookUp(t *testing.T) {
 		provider webhook.Provider
 		want     string
 	}{
-		"hints and none": {nil, hinting("mollie"),
-			"lookup: missing: nothing that mollie sends can be believed by itself, so its API must be asked: add `lookup:` with `credentials: [env:NAME]` (the API key"},
+		"hints and none": {nil, hinting("mollie_classic"),
+			"lookup: missing: nothing that mollie_classic sends can be believed by itself, so its API must be asked: add `lookup:` with `credentials: [env:NAME]` (the API key"},
 		"says every setting":      {nil, hinting("click"), "`settings: {service_id: …}` (the service's id at Click) and `settings: {merchant_user_id: …}`"},
 		"hints and no API":        {nil, hinting("nobody"), "nothing that nobody sends can be believed by itself, and Sluice cannot ask its API"},
 		"an API nobody knows":     {&lookupEntry{}, asked{fake{}, "nobody"}, "lookup: Sluice cannot ask the API of nobody: remove it"},
-		"no credential":           {&lookupEntry{}, hinting("mollie"), "lookup.credentials: missing: give env:NAME or file:/path of the API key"},
-		"a value as a credential": {&lookupEntry{Credentials: []reference{"live_abc"}}, hinting("mollie"), "lookup.credentials[0]: is not a reference"},
-		"an unset variable":       {&lookupEntry{Credentials: []reference{"env:NOPE"}}, hinting("mollie"), "the environment variable NOPE is not set"},
-		"a blank credential":      {&lookupEntry{Credentials: []reference{"env:BLANK"}}, hinting("mollie"), "credential env:BLANK is empty"},
-		"a broken credential":     {&lookupEntry{Credentials: []reference{"env:BROKEN"}}, hinting("mollie"), "credential env:BROKEN holds what no credential has"},
-		"no such file":            {&lookupEntry{Credentials: []reference{"file:/gone"}}, hinting("mollie"), "read credential"},
+		"no credential":           {&lookupEntry{}, hinting("mollie_classic"), "lookup.credentials: missing: give env:NAME or file:/path of the API key"},
+		"a value as a credential": {&lookupEntry{Credentials: []reference{"live_abc"}}, hinting("mollie_classic"), "lookup.credentials[0]: is not a reference"},
+		"an unset variable":       {&lookupEntry{Credentials: []reference{"env:NOPE"}}, hinting("mollie_classic"), "the environment variable NOPE is not set"},
+		"a blank credential":      {&lookupEntry{Credentials: []reference{"env:BLANK"}}, hinting("mollie_classic"), "credential env:BLANK is empty"},
+		"a broken credential":     {&lookupEntry{Credentials: []reference{"env:BROKEN"}}, hinting("mollie_classic"), "credential env:BROKEN holds what no credential has"},
+		"no such file":            {&lookupEntry{Credentials: []reference{"file:/gone"}}, hinting("mollie_classic"), "read credential"},
 		"a missing setting":       {&lookupEntry{Credentials: []reference{"env:KEY"}}, hinting("yookassa"), "lookup: settings.shop_id: missing: set it to the shop's id at YooKassa"},
-		"an unknown setting":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Settings: map[string]string{"shop": "1"}}, hinting("mollie"), "lookup: settings.shop: mollie has no such setting"},
-		"a wrong order path":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Settings: map[string]string{"order": "a..b"}}, hinting("mollie"), "settings.order"},
-		"a rate below zero":       {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: -1}, hinting("mollie"), "lookup.rate: is -1"},
-		"a rate beyond reason":    {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: 1001}, hinting("mollie"), "lookup.rate: is 1001"},
-		"http to the world":       {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://api.mollie.com"}, hinting("mollie"), "lookup.base_url: must be https"},
-		"no address":              {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "api.mollie.com"}, hinting("mollie"), "lookup.base_url: is no address of an API"},
-		"a password in it":        {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "https://a:b@api.mollie.com"}, hinting("mollie"), "lookup.base_url: is no address of an API"},
-		"a query":                 {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "https://api.mollie.com?x=1"}, hinting("mollie"), "lookup.base_url: is no address of an API"},
+		"an unknown setting":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Settings: map[string]string{"shop": "1"}}, hinting("mollie_classic"), "lookup: settings.shop: mollie_classic has no such setting"},
+		"a wrong order path":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Settings: map[string]string{"order": "a..b"}}, hinting("mollie_classic"), "settings.order"},
+		"a rate below zero":       {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: -1}, hinting("mollie_classic"), "lookup.rate: is -1"},
+		"a rate beyond reason":    {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: 1001}, hinting("mollie_classic"), "lookup.rate: is 1001"},
+		"http to the world":       {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: must be https"},
+		"no address":              {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: is no address of an API"},
+		"a password in it":        {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "https://a:b@api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: is no address of an API"},
+		"a query":                 {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "https://api.mollie.com?x=1"}, hinting("mollie_classic"), "lookup.base_url: is no address of an API"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := look(c.entry, c.provider)
@@ -69,7 +69,7 @@ func TestAProviderThatGivesOnlyHintsNeedsALookUp(t *testing.T) {
 }
 
 func TestALookUpHasItsDefaultsAndItsCredentials(t *testing.T) {
-	got, problems := look(&lookupEntry{Credentials: []reference{"env:KEY", "file:/run/key"}}, hinting("mollie"))
+	got, problems := look(&lookupEntry{Credentials: []reference{"env:KEY", "file:/run/key"}}, hinting("mollie_classic"))
 	if problems != "<nil>" {
 		t.Fatal(problems)
 	}
@@ -80,7 +80,7 @@ func TestALookUpHasItsDefaultsAndItsCredentials(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v", got, *got, got); strings.Contains(text, "live_abc") {
 		t.Errorf("a text holds the credential: %s", text)
 	}
-	got, problems = look(&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://127.0.0.1:8099/click/", Rate: 0.5}, hinting("mollie"))
+	got, problems = look(&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://127.0.0.1:8099/click/", Rate: 0.5}, hinting("mollie_classic"))
 	if problems != "<nil>" || got.BaseURL != "http://127.0.0.1:8099/click" || got.Rate != 0.5 {
 		t.Errorf("%+v, %s", got, problems)
 	}
