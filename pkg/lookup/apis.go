@@ -3,6 +3,7 @@ package lookup
 // apis are the providers that can be asked, by name.
 var apis = []API{
 	click,
+	cloudpayments,
 	flutterwave,
 	gocardless,
 	mercadopago,

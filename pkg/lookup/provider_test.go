@@ -22,6 +22,8 @@ var settings = map[string]map[string]string{
 	"click":    {"service_id": "24001", "merchant_user_id": "77"},
 	"yookassa": {"shop_id": "100500"},
 	"paypal":   {"client_id": "app"},
+
+	"cloudpayments": {"public_id": "pk_1"},
 }
 
 func account(t *testing.T, provider string) *lookup.Lookup {
@@ -80,12 +82,13 @@ const (
 		"transaction_amount":24.5,"transaction_amount_refunded":%s,"external_reference":"ORD-1","live_mode":false,"refunds":[]}`
 	yookassaPayment = `{"id":"22e12f66","status":"%s","paid":true,"amount":{"value":"2.00","currency":"RUB"},"captured_at":"2026-01-01T10:05:00.100Z",
 		"created_at":"2026-01-01T10:00:00.000Z","metadata":{"order_id":"ORD-1"},"refunded_amount":{"value":"%s","currency":"RUB"},"test":true%s}`
-	gocardlessPayment  = `{"payments":{"id":"PM1","created_at":"2026-01-01T10:00:00.000Z","amount":1000,"currency":"GBP","status":"%s","amount_refunded":%d,"metadata":{"order_id":"ORD-1"},"links":{"mandate":"MD1"}}}`
-	flutterwavePayment = `{"status":"success","message":"Transaction fetched successfully","data":{"id":288200108,"tx_ref":"ORD-1","flw_ref":"FLW","amount":%s,"currency":"NGN","charged_amount":100,"status":"%s","created_at":"2026-01-01T10:00:00.000Z"}}`
-	midtransPayment    = `{"status_code":"200","transaction_id":"9aed5972","order_id":"ORD-1","gross_amount":"125050.00","currency":"IDR","transaction_status":"%s","fraud_status":"%s","transaction_time":"2026-01-01 10:00:00","settlement_time":"2026-01-01 10:05:00"%s}`
-	paypalCapture      = `{"id":"CAP1","status":"%s","amount":{"currency_code":"USD","value":"10.00"},"custom_id":"ORD-1","create_time":"2026-01-01T10:05:00Z","update_time":"2026-01-02T10:05:00Z","supplementary_data":{"related_ids":{"order_id":"PPO1"}}}`
-	paypalRefund       = `{"id":"REF1","status":"COMPLETED","amount":{"currency_code":"USD","value":"2.50"},"custom_id":"ORD-1","create_time":"2026-01-02T10:05:00Z","links":[{"rel":"self","href":"https://api.test/v2/payments/refunds/REF1"},{"rel":"up","href":"https://api.test/v2/payments/captures/CAP1"}]}`
-	paypalOrder        = `{"id":"PPO1","status":"COMPLETED","purchase_units":[{"reference_id":"default","payments":{"captures":[` + paypalCapture + `],"refunds":[` + paypalRefund + `,
+	gocardlessPayment    = `{"payments":{"id":"PM1","created_at":"2026-01-01T10:00:00.000Z","amount":1000,"currency":"GBP","status":"%s","amount_refunded":%d,"metadata":{"order_id":"ORD-1"},"links":{"mandate":"MD1"}}}`
+	flutterwavePayment   = `{"status":"success","message":"Transaction fetched successfully","data":{"id":288200108,"tx_ref":"ORD-1","flw_ref":"FLW","amount":%s,"currency":"NGN","charged_amount":100,"status":"%s","created_at":"2026-01-01T10:00:00.000Z"}}`
+	midtransPayment      = `{"status_code":"200","transaction_id":"9aed5972","order_id":"ORD-1","gross_amount":"125050.00","currency":"IDR","transaction_status":"%s","fraud_status":"%s","transaction_time":"2026-01-01 10:00:00","settlement_time":"2026-01-01 10:05:00"%s}`
+	cloudpaymentsPayment = `{"Model":{"TransactionId":504,"Amount":1250.50,"Currency":"RUB","CurrencyCode":0,"InvoiceId":"ORD-1","CreatedDateIso":"2026-01-01T10:00:00","AuthDateIso":"2026-01-01T10:01:00","ConfirmDateIso":"2026-01-01T10:05:00","TestMode":true,"Status":"%[2]s","StatusCode":3},"Success":%[1]t,"Message":null}`
+	paypalCapture        = `{"id":"CAP1","status":"%s","amount":{"currency_code":"USD","value":"10.00"},"custom_id":"ORD-1","create_time":"2026-01-01T10:05:00Z","update_time":"2026-01-02T10:05:00Z","supplementary_data":{"related_ids":{"order_id":"PPO1"}}}`
+	paypalRefund         = `{"id":"REF1","status":"COMPLETED","amount":{"currency_code":"USD","value":"2.50"},"custom_id":"ORD-1","create_time":"2026-01-02T10:05:00Z","links":[{"rel":"self","href":"https://api.test/v2/payments/refunds/REF1"},{"rel":"up","href":"https://api.test/v2/payments/captures/CAP1"}]}`
+	paypalOrder          = `{"id":"PPO1","status":"COMPLETED","purchase_units":[{"reference_id":"default","payments":{"captures":[` + paypalCapture + `],"refunds":[` + paypalRefund + `,
 		{"id":"REF2","status":"PENDING","amount":{"currency_code":"USD","value":"1.00"},"create_time":"2026-01-02T10:05:00Z","links":[{"rel":"up","href":"https://api.test/v2/payments/captures/CAP1"}]},
 		{"id":"REF3","status":"COMPLETED","amount":{"currency_code":"USD","value":"1.00"},"create_time":"2026-01-02T10:05:00Z","links":[{"rel":"up","href":"https://api.test/v2/payments/captures/OTHER"}]}]}}]}`
 )
@@ -180,6 +183,12 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 			[]string{"/v2/checkout/orders/PPO1"},
 			[]webhook.Reading{fact(order.KindPaid, "CAP1", 1000, "USD", "2026-01-01T10:05:00Z", ""), fact(order.KindRefund, "CAP1", 250, "USD", "2026-01-02T10:05:00Z", "REF1"),
 				{Fact: order.KindRefund, Payment: "OTHER", Amount: 100, Currency: "USD", Object: "REF3", Time: at("2026-01-02T10:05:00Z"), Mode: event.Test}}},
+		"CloudPayments: completed": {
+			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, true, "Completed")},
+			[]string{"/payments/get"}, []webhook.Reading{fact(order.KindPaid, "504", 125050, "RUB", "2026-01-01T10:05:00Z", "")}},
+		"CloudPayments: declined": {
+			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, false, "Declined")},
+			[]string{"/payments/get"}, []webhook.Reading{fact(order.KindFailed, "504", 125050, "RUB", "2026-01-01T10:00:00Z", "")}},
 		"Click: paid": {
 			"click", clickTarget(), map[string]string{
 				"/payment/status_by_mti/24001/ORD-1/2026-01-02": `{"error_code":0,"error_note":"Success","payment_id":3298765432,"merchant_trans_id":"ORD-1"}`,
@@ -241,6 +250,8 @@ func good(provider string) (lookup.Target, map[string]string) {
 		return lookup.Target{Order: "ORD-1"}, map[string]string{"/v2/ORD-1/status": fmt.Sprintf(midtransPayment, "settlement", "accept", "")}
 	case "paypal":
 		return lookup.Target{Payment: "CAP1"}, map[string]string{"/v2/payments/captures/CAP1": fmt.Sprintf(paypalCapture, "COMPLETED")}
+	case "cloudpayments":
+		return lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, true, "Completed")}
 	case "click":
 		return clickTarget(), map[string]string{
 			"/payment/status_by_mti/24001/ORD-1/2026-01-02": `{"error_code":0,"payment_id":3298765432,"merchant_trans_id":"ORD-1"}`,
@@ -423,4 +434,16 @@ func FuzzAnswer(f *testing.F) {
 		}
 		t.Error("asks for ever")
 	})
+}
+
+// It answers a transaction that it does not know with 200.
+func TestCloudPaymentsSaysUnknownInTheBody(t *testing.T) {
+	step, _ := ask(t, "cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": `{"Model":null,"Success":false,"Message":"Not found"}`})
+	if step.Outcome != lookup.Unknown {
+		t.Errorf("%s: %s", step.Outcome, step.Why)
+	}
+	first := account(t, "cloudpayments").Next(lookup.Target{Payment: "504"}, nil, "", now)
+	if string(first.Request.Body) != `{"TransactionId":504}` || first.Request.Method != http.MethodPost {
+		t.Errorf("%s %s", first.Request.Method, first.Request.Body)
+	}
 }

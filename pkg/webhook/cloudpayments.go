@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 // cloudPayments signs the body, a form or JSON as the account has it; of a GET its
 // query (cloudpayments npm 6.0.1). What the body does not say is which of the
 // notifications it is: each has an address of its own, and the Check before a payment
-// has the fields of the Pay after it. So everything is a hint.
+// has the fields of the Pay after it. So they are hints, but for a refund, which alone
+// names the payment that it belongs to.
 type cloudPayments struct {
 	declared
 	json *layout
@@ -30,7 +32,7 @@ func newCloudPayments() Provider {
 			Signature: "HMAC-SHA256 in base64 over the body, in Content-HMAC",
 			Covers:    "the whole body",
 			Leaves:    "which notification it is: that is told by the address (`?type=pay`), so a Check could be sent again as a Pay",
-			Instead:   "every notification is a hint: the payment is asked for; a Check is answered with 0, which lets the payment go on",
+			Instead:   "what is said of a payment is a hint, and the payment is asked for; a refund names its payment, and is believed; a Check is answered with 0, which lets the payment go on",
 			ID:        "TransactionId and the type, joined by a colon",
 			Trust:     event.Hint,
 			Retries:   RetriesUnknown,
@@ -51,9 +53,9 @@ func (p cloudPayments) Verify(req Request, secrets []Secret, now time.Time) Verd
 }
 
 func (p cloudPayments) Read(h Headers, body []byte) (Reading, error) {
-	read, scan := p.json.read, cloudPaymentsTest.scan
+	read, scan := p.json.read, cloudPaymentsMarks.scan
 	if isForm(body) {
-		read, scan = p.declared.Read, cloudPaymentsTest.scanForm
+		read, scan = p.declared.Read, cloudPaymentsMarks.scanForm
 	}
 	r, err := read(h, body)
 	if err != nil {
@@ -63,6 +65,9 @@ func (p cloudPayments) Read(h Headers, body []byte) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
+	if r.Fact == order.KindRefund && !values[1].given() {
+		return Reading{}, errors.New("the refund states no PaymentTransactionId")
+	}
 	test, _ := values[0].scalar()
 	r.Mode = cloudPaymentsModes[test]
 	return r, nil
@@ -71,7 +76,7 @@ func (p cloudPayments) Read(h Headers, body []byte) (Reading, error) {
 // cloudPaymentsModes by TestMode, which a form and JSON write differently.
 var cloudPaymentsModes = map[string]event.Mode{"1": event.Test, "true": event.Test, "0": event.Live, "false": event.Live}
 
-var cloudPaymentsTest = wanted("TestMode")
+var cloudPaymentsMarks = wanted("TestMode", "PaymentTransactionId")
 
 func (p cloudPayments) WithOrder(at Paths) (Provider, error) {
 	d, err := p.declared.WithOrder(at)
@@ -103,7 +108,8 @@ func cloudPaymentsLayout(body string) Layout {
 		Subject:    Paths{"TransactionId"},
 		AmountUnit: "decimal",
 		Amount:     Paths{"Amount"},
-		Currency:   Paths{"Currency"},
+		// A refund states none. Of a payment in another currency it is then held.
+		Currency: Paths{"Currency", "=RUB"},
 		Facts: []Fact{
 			{Type: "pay", Kind: order.KindPaid, When: map[string]string{"Status": "Completed"}},
 			{Type: "pay", Kind: order.KindPending},
@@ -111,8 +117,8 @@ func cloudPaymentsLayout(body string) Layout {
 			{Type: "confirm", Kind: order.KindPaid},
 			{Type: "fail", Kind: order.KindFailed},
 			{Type: "cancel", Kind: order.KindCancelled},
-			{Type: "refund", Kind: order.KindRefund, Object: Paths{"TransactionId"}},
-			{Type: "Refund", Kind: order.KindRefund, Object: Paths{"TransactionId"}},
+			{Type: "refund", Kind: order.KindRefund, Trust: event.Signed, Object: Paths{"TransactionId"}},
+			{Type: "Refund", Kind: order.KindRefund, Trust: event.Signed, Object: Paths{"TransactionId"}},
 		},
 	}
 }

@@ -31,9 +31,17 @@ func TestCloudPaymentsOnlyHints(t *testing.T) {
 			}
 		}
 	}
-	refund := "TransactionId=505&PaymentTransactionId=504&Amount=10.00&DateTime=2026-01-01+00%3A00%3A05&OperationType=Refund&InvoiceId=ORD-1"
-	if r, err := p.Read(headersOf(QueryHeader, "type=refund"), []byte(refund)); err != nil || r.Fact != order.KindRefund || r.Payment != "504" || r.Object != "505" {
-		t.Errorf("%+v, %v", r, err)
+	// A refund names its payment, which nothing else does.
+	const refund = "TransactionId=505&Amount=10.00&DateTime=2026-01-02+00%3A00%3A05&InvoiceId=ORD-1"
+	want := Reading{ID: "505:refund", Type: "refund", Time: time.Date(2026, 1, 2, 0, 0, 5, 0, time.UTC), Trust: event.Signed,
+		Order: "ORD-1", Payment: "504", Object: "505", Subject: "505", Fact: order.KindRefund, Amount: 1000, Currency: "RUB"}
+	if r, err := p.Read(headersOf(QueryHeader, "type=refund"), []byte(refund+"&PaymentTransactionId=504")); err != nil || r != want {
+		t.Errorf("%+v, %v\nwant %+v", r, err, want)
+	}
+	for _, body := range []string{refund, form} {
+		if r, err := p.Read(headersOf(QueryHeader, "type=refund"), []byte(body)); err == nil {
+			t.Errorf("another notification was read as a refund: %+v", r)
+		}
 	}
 	if _, err := p.Read(headersOf(QueryHeader, "type=pay&type=check"), []byte(form)); err == nil {
 		t.Error("two types were read as one")
