@@ -110,7 +110,7 @@ func TestWhatIsNoCertificateIsNotTakenForOne(t *testing.T) {
 		url + "/redirect": "status 302", url + "/away": "status 301", url + "/gone": "status 404", url + "/large": "larger than", url + "/endless": "larger than",
 		url + "/many": "more than 8", url + "/html": "no PEM", url + "/nothing": "no PEM", url + "/key": "no PEM", url + "/broken": "certificate 1",
 		elsewhere.URL + "/": "certificate", plain.URL + "/": "no https", "http://" + bare + "/good": "no https", "HTTPS://user:pw@" + bare + "/good": "no https",
-		"file:///etc/passwd": "no https", "//" + bare + "/good": "no https", "": "no https", "https:": "no https", "https://%zz": "no https", "https://" + bare + "\n/good": "no https",
+		"file:///etc/passwd": "no https", "//" + bare + "/good": "no https", "": "no https", "https:": "no https", "https://" + strings.TrimPrefix(plain.URL, "http://") + "/good": "ask 127.0.0.1", "https://%zz": "no https", "https://" + bare + "\n/good": "no https",
 	} {
 		// Another host's own certificate is no authority here.
 		if address == elsewhere.URL+"/" {
@@ -224,6 +224,10 @@ func TestAHangingHostHoldsNobodyForMoreThanASecondAndIsAskedOnce(t *testing.T) {
 		time.Sleep(fetchTimeout)
 		if _, err := s.Get("https://host.example/a.pem"); !errors.Is(err, ErrUnavailable) || asked.Load() != 1 {
 			t.Errorf("a fetch that timed out does not stand: %v", err)
+		}
+		time.Sleep(keepFailed)
+		if _, err := s.Get("https://host.example/a.pem"); !errors.Is(err, ErrUnavailable) || asked.Load() != 2 {
+			t.Errorf("a fetch that timed out stands for ever: %v", err)
 		}
 	})
 }

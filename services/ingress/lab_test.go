@@ -121,15 +121,19 @@ func (c certified) Verify(r webhook.Request, s []webhook.Secret, now time.Time) 
 }
 
 // shelf is certificates that are there; what is not there is not there yet.
-type shelf map[string]webhook.Certificate
+type shelf struct {
+	there  map[string]webhook.Certificate
+	closed bool
+}
 
-func (s shelf) Get(address string) (webhook.Certificate, error) {
-	if c, ok := s[address]; ok {
+func (s *shelf) Get(address string) (webhook.Certificate, error) {
+	if c, ok := s.there[address]; ok {
 		return c, nil
 	}
 	return webhook.Certificate{}, errors.New("not yet")
 }
-func (shelf) Close() {}
+
+func (s *shelf) Close() { s.closed = true }
 
 var aCertificate = webhook.Certificate{Chain: []*x509.Certificate{{}}}
 
