@@ -115,6 +115,9 @@ type Report struct {
 	// Gaps are the ranges of offsets that expired before they were read and that
 	// nobody settled.
 	Gaps []postgres.LedgerGap
+	// Lookups are the open questions to providers, by source: what is held for them is
+	// in no order's set.
+	Lookups []postgres.OpenLookups
 	// Truncated are partitions whose log ends before what was applied: the brokers
 	// lost records.
 	Truncated []int32
@@ -149,12 +152,18 @@ func (a *Auditor) Hours(ctx context.Context, since, until time.Time) (*Report, e
 		}
 		bounds = append(bounds, boundary{at, offsets})
 	}
+	lookups, err := a.store.OpenLookups(ctx)
+	if err != nil {
+		return nil, err
+	}
 	// Last: what it says is left was there when the boundaries were read.
 	extent, err := a.offsets.Extent(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return report(ledger, extent, a.cfg.Topic(kafka.Raw), bounds), nil
+	r := report(ledger, extent, a.cfg.Topic(kafka.Raw), bounds)
+	r.Lookups = lookups
+	return r, nil
 }
 
 // Within leaves the lines that touch the span.

@@ -29,8 +29,17 @@ type Document struct {
 	// Gaps expired before they were read; nobody has settled their review items.
 	Gaps []GapDocument `json:"gaps,omitempty"`
 	// Truncated are partitions of which the brokers lost records.
-	Truncated []int32   `json:"truncated_partitions,omitempty"`
-	Findings  []Finding `json:"findings"`
+	Truncated []int32 `json:"truncated_partitions,omitempty"`
+	// Lookups are the questions to providers that wait for an answer, by source.
+	Lookups  []LookupDocument `json:"open_lookups,omitempty"`
+	Findings []Finding        `json:"findings"`
+}
+
+// LookupDocument is what waits for a provider's answer.
+type LookupDocument struct {
+	Source string    `json:"source"`
+	Open   int64     `json:"open"`
+	Since  time.Time `json:"oldest_since"`
 }
 
 // HourDocument is one line. From is absent where it begins with the first record,
@@ -78,6 +87,9 @@ func (r *Report) JSON(findings []Finding) Document {
 	}
 	for _, g := range r.Gaps {
 		d.Gaps = append(d.Gaps, GapDocument{g.Partition, g.From, g.To})
+	}
+	for _, l := range r.Lookups {
+		d.Lookups = append(d.Lookups, LookupDocument{l.Source, l.Open, l.Since.UTC()})
 	}
 	for _, l := range r.Lines {
 		h := HourDocument{Accepted: l.Accepted, InFlight: l.InFlight, WrittenOff: l.WrittenOff, Unaccounted: l.Unaccounted(),

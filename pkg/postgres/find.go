@@ -37,24 +37,36 @@ type Match struct {
 	Place
 }
 
-// Find returns the orders, payments and dead letters that have an id, by index.
+// Find returns the orders, payments and dead letters that have an id, by index; where
+// only hints that wait name such an order or payment, the newest of each source.
 func (s *Store) Find(ctx context.Context, id string) (matches []Match, err error) {
 	read := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, s.pool, read, func(tx pgx.Tx) error {
 		matches = nil
 		for _, q := range [...]string{
-			`SELECT 'order', '', order_no, order_id, 0, 0::bigint FROM orders WHERE order_id = $1`,
-			`SELECT 'payment', n.name, p.order_no, coalesce(o.order_id, ''), 0, 0::bigint
+			`SELECT 'order', '', order_no, order_id, NULL::uuid, 0, 0::bigint FROM orders WHERE order_id = $1`,
+			`SELECT 'payment', n.name, p.order_no, coalesce(o.order_id, ''), NULL::uuid, 0, 0::bigint
 			 FROM names n JOIN payments p ON p.source_no = n.name_no AND p.payment_id = $1 JOIN orders o ON o.order_no = p.order_no ORDER BY 2`,
-			`SELECT 'dead_letter', '', 0::bigint, '', partition, record_offset FROM dead_letters
+			`SELECT 'dead_letter', '', 0::bigint, '', NULL::uuid, partition, record_offset FROM dead_letters
 			 WHERE record_key = convert_to($1, 'UTF8') ORDER BY created_at`,
+			`SELECT DISTINCT ON (n.name) 'event', n.name, 0::bigint, '', h.event_hash, h.partition, h.record_offset FROM (
+				SELECT w.* FROM names m JOIN hints w ON w.source_no = m.name_no AND w.object = $1
+				UNION
+				SELECT w.* FROM hints w WHERE w.order_id = $1 AND w.order_id <> '' AND w.settled_at IS NULL) h
+			 JOIN names n ON n.name_no = h.source_no
+			 WHERE h.settled_at IS NULL AND h.event_id <> $1 AND NOT EXISTS (SELECT FROM orders WHERE order_id = $1)
+			   AND NOT EXISTS (SELECT FROM payments p WHERE p.source_no = h.source_no AND p.payment_id = $1)
+			 ORDER BY n.name, h.held_at DESC`,
 		} {
 			rows, err := tx.Query(ctx, q, id)
 			if err != nil {
 				return err
 			}
 			found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Match, err error) {
-				return m, row.Scan(&m.Kind, &m.Source, &m.OrderNo, &m.OrderID, &m.Partition, &m.Offset)
+				var hash pgtype.UUID
+				err = row.Scan(&m.Kind, &m.Source, &m.OrderNo, &m.OrderID, &hash, &m.Partition, &m.Offset)
+				m.Hash = hash.Bytes
+				return m, err
 			})
 			if err != nil {
 				return err

@@ -316,6 +316,9 @@ func TestALookUpWithoutAnAnswerIsForAPersonAndDecidesNothing(t *testing.T) {
 	if got := w.status("ord_1"); got != order.Pending {
 		t.Errorf("without an answer the order is %v", got)
 	}
+	if r, _ := w.hours(w.auditor()); len(r.Lookups) != 1 || r.Lookups[0].Source != "stripe-eu" || r.Lookups[0].Open != 1 || r.Lookups[0].Since.IsZero() {
+		t.Errorf("the audit shows the open look-ups %+v", r.Lookups)
+	}
 	p.countLookups(t.Context())
 	if open, age := testutil.ToFloat64(p.metrics.lookups.WithLabelValues("stripe-eu")), testutil.ToFloat64(p.metrics.lookupAge.WithLabelValues("stripe-eu")); open != 1 || age < 15*60 {
 		t.Errorf("the metrics show %v open look-ups, the oldest %v s old", open, age)

@@ -69,6 +69,9 @@ func notes(p *terminal.Printer, r *audit.Report) {
 	for _, g := range r.Gaps {
 		p.Line("\n  %s", p.Yellow(fmt.Sprintf("partition %d: offsets %d to %d expired before they were read; settle the review item to write them off", g.Partition, g.From, g.To)))
 	}
+	for _, l := range r.Lookups {
+		p.Line("\n  %s", p.Yellow(fmt.Sprintf("%s: %d look-ups at the provider wait for an answer, the oldest since %s; what is held for them is unsigned", l.Source, l.Open, stamp(l.Since))))
+	}
 	for _, n := range r.Truncated {
 		p.Line("\n  %s", p.Yellow(fmt.Sprintf("partition %d ends before what was applied: the brokers lost records", n)))
 	}

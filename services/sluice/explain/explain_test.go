@@ -193,6 +193,19 @@ func TestAHintThatWaitsForItsProviderIsTold(t *testing.T) {
 	if e.Dedupe.Verdict != "hint" || e.Verdict == nil || e.Verdict.Verdict != order.Held || e.Verdict.Reason != order.AwaitingProvider || e.Verdict.HeldAt == nil {
 		t.Errorf("the hint is %+v, %+v", e.Dedupe, e.Verdict)
 	}
+	// Nothing but a hint names this payment and this order.
+	forged := fact
+	forged.ID, forged.Order, forged.Payment = "evt_forged", "nobody's", "pi_nobody"
+	if body, err = sample.Make("stripe", forged); err != nil {
+		t.Fatal(err)
+	}
+	w.rawAs(event.Hint, "stripe-us", noon, body.Body)
+	w.settled()
+	for _, id := range []string{"pi_nobody", "nobody's"} {
+		if a := w.ask(x, Question{ID: id}); a.Order != nil || a.Event.ID != "evt_forged" || a.Event.Verdict.Verdict != order.Held {
+			t.Errorf("%s is %+v", id, a.Event)
+		}
+	}
 	claim := func(now time.Time) postgres.Lookup {
 		ls, err := w.store.ClaimLookups(t.Context(), now, "r", "stripe-eu", 1, time.Minute)
 		if err != nil || len(ls) != 1 {
