@@ -24,7 +24,7 @@ var gocardless = API{
 		h["GoCardless-Version"] = "2015-07-06"
 		return h
 	},
-	next: one("/payments/%s", payment),
+	next: goCardlessNext,
 	readers: func(a Account) (readers, error) {
 		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
 			return webhook.Layout{ID: webhook.Paths{"payments.id"}, Type: webhook.Paths{"payments.status"},
@@ -33,7 +33,9 @@ var gocardless = API{
 		}
 		chargeback := says("amount", webhook.Fact{Type: "charged_back", Kind: order.KindDisputeOpened})
 		chargeback.Object = webhook.Paths{"payments.id"}
-		return compile(map[string][]statement{"payment": {
+		return compile(map[string][]statement{"refund": {
+			{layout: webhook.Layout{ID: webhook.Paths{"refunds.id"}, Type: webhook.Paths{"=refund"}, Payment: webhook.Paths{"refunds.links.payment"}}},
+		}, "payment": {
 			{layout: says("amount",
 				webhook.Fact{Type: "confirmed", Kind: order.KindPaid},
 				webhook.Fact{Type: "paid_out", Kind: order.KindPaid},
@@ -50,4 +52,33 @@ var gocardless = API{
 			{layout: chargeback},
 		}})
 	},
+}
+
+// goCardlessNext goes refund → payment: an event of a refund names the refund alone.
+func goCardlessNext(r readers, c call) (*Request, result) {
+	payment, got := c.target.Payment, c.got
+	if payment == "" {
+		refund := c.target.Subject
+		switch {
+		case !askable(refund):
+			return nil, unnamed
+		case len(got) == 0:
+			return c.get("/refunds/%s", refund), result{}
+		}
+		found := r.read("refund", refund, got[0])
+		if found.outcome != 0 {
+			return nil, found
+		}
+		if payment = found.facts[0].Payment; !askable(payment) {
+			return nil, result{outcome: Unreadable, why: "the refund does not say of which payment it is"}
+		}
+		got = got[1:]
+	}
+	switch {
+	case !askable(payment):
+		return nil, unnamed
+	case len(got) == 0:
+		return c.get("/payments/%s", payment), result{}
+	}
+	return nil, r.read("payment", payment, got[0])
 }

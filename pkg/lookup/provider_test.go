@@ -145,6 +145,14 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 			"gocardless", lookup.Target{Payment: "PM1"}, map[string]string{"/payments/PM1": fmt.Sprintf(gocardlessPayment, "paid_out", 300)},
 			[]string{"/payments/PM1"},
 			[]webhook.Reading{fact(order.KindPaid, "PM1", 1000, "GBP", "", ""), fact(order.KindRefundTotal, "PM1", 300, "GBP", "", "")}},
+		"GoCardless: a refund leads to its payment": {
+			"gocardless", lookup.Target{Subject: "RF1"},
+			map[string]string{"/refunds/RF1": `{"refunds":{"id":"RF1","amount":200,"currency":"GBP","links":{"payment":"PM1"}}}`, "/payments/PM1": fmt.Sprintf(gocardlessPayment, "paid_out", 200)},
+			[]string{"/refunds/RF1", "/payments/PM1"},
+			[]webhook.Reading{
+				fact(order.KindPaid, "PM1", 1000, "GBP", "", ""),
+				fact(order.KindRefundTotal, "PM1", 200, "GBP", "", ""),
+			}},
 		"GoCardless: charged back": {
 			"gocardless", lookup.Target{Payment: "PM1"}, map[string]string{"/payments/PM1": fmt.Sprintf(gocardlessPayment, "charged_back", 0)},
 			[]string{"/payments/PM1"},

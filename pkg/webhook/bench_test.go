@@ -41,3 +41,17 @@ func BenchmarkRead1KiB(b *testing.B) {
 		}
 	}
 }
+
+// An item of Adyen's is found, joined and signed by itself.
+func BenchmarkVerifyAdyen1KiB(b *testing.B) {
+	p, s := builtinOf(b, "adyen"), secretOf(b, adyenTestKey)
+	note := `"` + string(bytes.Repeat([]byte("x"), 600)) + `"`
+	body := sealedBy(b, p, s, adyenBatchOf(adyenItemOf("reason", note)))
+	req, secrets := Request{Header: headersOf(), Body: body}, []Secret{s}
+	b.ReportAllocs()
+	for b.Loop() {
+		if p.Verify(req, secrets, noon).Outcome != Valid {
+			b.Fatal("not valid")
+		}
+	}
+}

@@ -25,7 +25,7 @@ func newGoCardless() Provider {
 			Secret:    "the webhook endpoint's secret",
 			Signature: "HMAC-SHA256 in hex over the body, in Webhook-Signature",
 			Covers:    "the whole body",
-			Leaves:    "no amount is stated at all",
+			Leaves:    "the amount, which no event states",
 			Instead:   "an event that moves money is a hint: the payment is asked for",
 			ID:        "`id` of the event",
 			Trust:     event.Hint,

@@ -66,8 +66,10 @@ func isPlaceholder(v string) bool {
 // samples are secrets that providers print in their documentation: right in form,
 // and known to all. Vectors are signed with them.
 var samples = []string{
-	"It's a Secret to Everybody",             // docs.github.com, Validating webhook deliveries
-	"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", // Svix and Standard Webhooks libraries
+	"It's a Secret to Everybody",                                       // docs.github.com, Validating webhook deliveries
+	"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",                           // Svix and Standard Webhooks libraries
+	"8f742231b10e8888abcd99yyyzzz85a5",                                 // docs.slack.dev, Verifying requests from Slack
+	"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056", // docs.adyen.com, Verify HMAC signatures
 }
 
 // IsSample says whether the secret is a published sample, which must not guard
