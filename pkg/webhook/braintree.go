@@ -60,7 +60,18 @@ func braintreeKey(s Secret) ([]byte, error) {
 }
 
 // braintreePayload: base64, in lines (the SDKs refuse all else).
-var braintreePayload = regexp.MustCompile(`^[A-Za-z0-9+=/\n]+$`)
+//
+// A byte loop, because a regular expression takes 20 µs for 1 KiB (2026-11-30).
+func braintreePayload(text string) bool {
+	for _, c := range []byte(text) {
+		switch {
+		case 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '+', c == '=', c == '/', c == '\n':
+		default:
+			return false
+		}
+	}
+	return text != ""
+}
 
 func (braintree) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	form, err := uniqueForm(req.Body)
@@ -71,7 +82,7 @@ func (braintree) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 		return refuse(ReasonMissing)
 	}
 	pairs := strings.Split(form["bt_signature"], "&")
-	if len(pairs) > maxSignatures || !braintreePayload.MatchString(form["bt_payload"]) {
+	if len(pairs) > maxSignatures || !braintreePayload(form["bt_payload"]) {
 		return refuse(ReasonMalformed)
 	}
 	payload := []byte(form["bt_payload"])

@@ -116,7 +116,8 @@ func strip(e ast.Expr) ast.Expr {
 			e = x.X
 		case *ast.CallExpr:
 			array, ok := x.Fun.(*ast.ArrayType)
-			if !(ok && array.Len == nil || called(x.Fun) == "string") || len(x.Args) != 1 {
+			conversion := ok && array.Len == nil || called(x.Fun) == "string"
+			if !conversion || len(x.Args) != 1 {
 				return e
 			}
 			e = x.Args[0]
