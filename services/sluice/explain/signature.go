@@ -41,20 +41,23 @@ func (s Secrets) signature(e event.Event) Signature {
 	case e.Trust == event.Hint && e.SecretName == "":
 		sig.Why = "nobody has signed it; that is why the provider is asked"
 		return sig
-	case len(e.Signature) == 0:
-		sig.Verdict, sig.Why = sigAccepted, "the credential was compared when the webhook came in, and is kept nowhere"
+	case known && isCertified(ep.Provider):
+		sig.Verdict, sig.Why = sigAccepted, "the signing certificate was checked when the webhook came in, and is not kept"
 		return sig
-	case s.Problem != "":
+	case s.Problem != "" && len(e.Signature) > 0:
 		sig.Why = s.Problem
 		return sig
-	case !known:
+	case !known && len(e.Signature) > 0:
 		sig.Why = fmt.Sprintf("endpoint %s is not in the endpoints file", e.Endpoint)
 		return sig
 	}
-	// The sender's address is not stored, so the endpoint's addresses have no part in it.
-	headers := webhook.StoredHeaders(e.Signature)
-	query := strings.Join(headers(webhook.QueryHeader), "")
-	v := ep.Provider.Verify(webhook.Request{Method: http.MethodPost, URL: ep.RequestURL(query), Header: headers, Body: e.Body}, ep.Secrets, e.ReceivedAt)
+	var v webhook.Verdict
+	if known && s.Problem == "" {
+		// The sender's address is not stored, so the endpoint's addresses have no part in it.
+		headers := webhook.StoredHeaders(e.Signature)
+		query := strings.Join(headers(webhook.QueryHeader), "")
+		v = ep.Provider.Verify(webhook.Request{Method: http.MethodPost, URL: ep.RequestURL(query), Header: headers, Body: e.Body}, ep.Secrets, e.ReceivedAt)
+	}
 	switch v.Outcome {
 	case webhook.Valid:
 		sig.Verdict, sig.Secret, sig.SignedAt = sigValid, v.Secret, when(v.SignedAt)
@@ -62,6 +65,10 @@ func (s Secrets) signature(e event.Event) Signature {
 	case webhook.Stale:
 		sig.Verdict, sig.Secret, sig.SignedAt = sigStale, v.Secret, when(v.SignedAt)
 		sig.Why = fmt.Sprintf("right, but signed %s before its receipt, which the endpoint's tolerance does not allow now", e.ReceivedAt.Sub(v.SignedAt))
+		return sig
+	}
+	if len(e.Signature) == 0 { // a static credential, or the signature of a whole batch
+		sig.Verdict, sig.Why = sigAccepted, "what it was verified by came with the request alone, and is kept nowhere"
 		return sig
 	}
 	for _, secret := range ep.Secrets {
@@ -72,4 +79,9 @@ func (s Secrets) signature(e event.Event) Signature {
 	}
 	sig.Why = fmt.Sprintf("secret %s, which matched at receipt, is not configured any more", e.SecretName)
 	return sig
+}
+
+func isCertified(p webhook.Provider) bool {
+	_, ok := p.(webhook.Certified)
+	return ok
 }
