@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,11 +13,24 @@ import (
 	"time"
 
 	"sluice/integration/harness"
+	"sluice/pkg/kafka"
+	"sluice/pkg/webhook"
 )
 
-const paymeKey = "fkWW6UNrzvzyV6DhrdHJ6aEhr3dRcvJYkaGx"
+const (
+	paymeKey = "fkWW6UNrzvzyV6DhrdHJ6aEhr3dRcvJYkaGx"
+	clickKey = "click-demo-key"
+)
 
-// cashier is a deployment whose merchant answers Payme.
+const twoWayEndpoints = `endpoints:
+  - {name: payme, provider: payme, secrets: ["env:PAYME"], addresses: [127.0.0.1]}
+  - name: click
+    provider: click
+    secrets: ["env:CLICK"]
+    lookup: {settings: {service_id: "24001", merchant_user_id: "7"}, credentials: ["env:CLICK"]}
+`
+
+// cashier is a deployment whose merchant answers Payme and Click.
 type cashier struct {
 	*harness.Deployment
 	env      []string
@@ -27,11 +41,10 @@ type cashier struct {
 func newCashier(t *testing.T) *cashier {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "endpoints.yaml")
-	text := "endpoints:\n  - {name: payme, provider: payme, secrets: [\"env:PAYME\"], addresses: [127.0.0.1]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(twoWayEndpoints), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &cashier{Deployment: harness.New(t, 3), env: []string{"SLUICE_ENDPOINTS=" + file, "PAYME=" + paymeKey}}
+	return &cashier{Deployment: harness.New(t, 3), env: []string{"SLUICE_ENDPOINTS=" + file, "PAYME=" + paymeKey, "CLICK=" + clickKey}}
 }
 
 func (c *cashier) open() {
@@ -43,23 +56,98 @@ func (c *cashier) open() {
 // call sends one call of Payme's and returns what was answered.
 func (c *cashier) call(method, params string) string {
 	c.T.Helper()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)
-	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, "http://"+c.public+"/webhooks/payme", strings.NewReader(body))
+	answer := c.post("payme", "text/json; charset=UTF-8", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+	if !strings.Contains(answer, `"result"`) {
+		c.T.Fatalf("%s: %s", method, answer)
+	}
+	return answer
+}
+
+// click signs a form of Click's, sends it, and returns what was answered.
+func (c *cashier) click(form url.Values) string {
+	c.T.Helper()
+	key, err := webhook.NewSecret("env:CLICK", clickKey)
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "text/json; charset=UTF-8")
+	body, err := webhook.Click{}.Seal(key, []byte(form.Encode()))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return c.post("click", "application/x-www-form-urlencoded", string(body))
+}
+
+func (c *cashier) post(endpoint, contentType, body string) string {
+	c.T.Helper()
+	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, "http://"+c.public+"/webhooks/"+endpoint, strings.NewReader(body))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("Paycom:"+paymeKey)))
 	res, err := c.HTTP.Do(req)
 	if err != nil {
-		c.T.Fatalf("%s: %v", method, err)
+		c.T.Fatalf("call the merchant: %v", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), `"result"`) {
-		c.T.Fatalf("%s: HTTP %d %s", method, res.StatusCode, answer)
+	if res.StatusCode != http.StatusOK {
+		c.T.Fatalf("HTTP %d %s", res.StatusCode, answer)
 	}
 	return string(answer)
+}
+
+// view is the order as the shop sees it.
+func (c *cashier) view(id string) string {
+	c.T.Helper()
+	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodGet, "http://"+c.merchant.Address+"/v1/orders/"+id, nil)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	res, err := c.HTTP.Do(req)
+	if err != nil {
+		c.T.Fatalf("read order %s: %v", id, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, _ := io.ReadAll(res.Body)
+	return string(text)
+}
+
+// Click does not sign whether a payment was made: until its API has said so the order
+// is reserved, and not paid.
+func TestWhatClickSaysIsNotBelievedBeforeItsAPIWasAsked(t *testing.T) {
+	c := newCashier(t)
+	c.open()
+	c.Start("processor", c.env...)
+	c.Start("relay", c.env...)
+	if status, body := c.Put(c.merchant, "ORD-3001", `{"amount":12505000,"currency":"UZS"}`); status != http.StatusCreated {
+		t.Fatalf("register: %d %s", status, body)
+	}
+	form := url.Values{"click_trans_id": {"3219876543"}, "service_id": {"24001"}, "click_paydoc_id": {"3298765432"},
+		"merchant_trans_id": {"ORD-3001"}, "amount": {"125050"}, "action": {"0"}, "error": {"0"}, "error_note": {"Success"}, "sign_time": {"2026-01-01 05:00:00"}}
+	if got := c.click(form); !strings.Contains(got, `"merchant_prepare_id":1,"error":0`) {
+		t.Fatalf("prepared: %s", got)
+	}
+	form.Set("action", "1")
+	form.Set("merchant_prepare_id", "1")
+	if got := c.click(form); !strings.Contains(got, `"merchant_confirm_id":1,"error":0`) {
+		t.Fatalf("completed: %s", got)
+	}
+	form.Set("error", "-5017")
+	if got := c.click(form); !strings.Contains(got, `"error":-9`) {
+		t.Fatalf("cancelled: %s", got)
+	}
+	c.Sound([]string{"3219876543:0", "3219876543:1"})
+	if n := len(c.Records(kafka.Raw)); n != 3 {
+		t.Errorf("%d records, want 3", n)
+	}
+	if n := c.Count("SELECT count(*) FROM hints WHERE order_id = 'ORD-3001' AND settled_at IS NULL"); n != 1 {
+		t.Errorf("%d hints are held, want 1", n)
+	}
+	v := c.view("ORD-3001")
+	if !strings.Contains(v, `"status":"pending"`) || !strings.Contains(v, `"reserved":{"source":"click","payment_id":"3219876543"`) || strings.Contains(v, `"until"`) {
+		t.Errorf("the shop sees %s", v)
+	}
 }
 
 // What Payme was answered is kept, wherever the merchant dies, and becomes the

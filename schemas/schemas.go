@@ -17,4 +17,6 @@ const (
 	// AsyncAPI describes the topics, OpenAPI the HTTP side.
 	AsyncAPI = "asyncapi.yaml"
 	OpenAPI  = "openapi.yaml"
+	// PaymeClick describes what Payme and Click are answered (OpenAPI).
+	PaymeClick = "openapi.payme-click.yaml"
 )

@@ -132,6 +132,7 @@ func (s *shop) send(endpoint, contentType string, header http.Header, body strin
 	r.RemoteAddr = s.from
 	w := httptest.NewRecorder()
 	s.public.ServeHTTP(w, r)
+	s.obeys(endpoint, w.Body.Bytes())
 	return w
 }
 
