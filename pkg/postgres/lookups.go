@@ -52,6 +52,7 @@ const (
 	LookupRefused     LookupProblem = "refused"     // the provider refuses the request or the account
 	LookupUnavailable LookupProblem = "unavailable" // no answer in time, or one that says: later
 	LookupUnreadable  LookupProblem = "unreadable"  // the answer cannot be read
+	LookupUndecided   LookupProblem = "undecided"   // the provider has answered that it does not know the end yet
 	LookupUndelivered LookupProblem = "undelivered" // Kafka did not take what was learnt
 	LookupUnasked     LookupProblem = ""            // nobody has tried, or whoever did came to no end
 )
@@ -61,6 +62,7 @@ var lookupProblems = map[LookupProblem]string{
 	LookupRefused:     "the provider refuses to answer",
 	LookupUnavailable: "the provider cannot be reached",
 	LookupUnreadable:  "the provider's answer cannot be read",
+	LookupUndecided:   "the provider says that nothing is decided yet",
 	LookupUndelivered: "what the provider answered could not be written into the raw topic",
 	LookupUnasked:     "the provider was not asked, or the attempt came to no end",
 }

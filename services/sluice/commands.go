@@ -51,6 +51,17 @@ those it needs SLUICE_MERCHANT_PUBLIC_ADDRESS, their secrets, and Kafka (see slu
 		`DATABASE_URL=postgres://… SLUICE_MODE=live sluice merchant`, "SLUICE_WINDOW")
 }
 
+type reconcilerCmd struct{}
+
+func (reconcilerCmd) Run(ctx context.Context, c *console) error {
+	return serve(ctx, []string{"reconciler"}, processEnvironment(), c)
+}
+
+func (reconcilerCmd) Help() string {
+	return roleHelp[reconcilerSettings](`Asks providers' APIs what their webhooks only hint at, and writes the answers to the raw topic.`,
+		`KAFKA_BROKERS=kafka:9092 DATABASE_URL=postgres://… SLUICE_MODE=live sluice reconciler`)
+}
+
 type runCmd struct {
 	Roles []string `arg:"" help:"Roles, separated by spaces or commas."`
 }
@@ -64,5 +75,5 @@ func (runCmd) Help() string {
 
 Examples:
   sluice run processor relay
-  sluice run ingress,processor,relay,merchant`
+  sluice run ingress,processor,relay,merchant,reconciler`
 }

@@ -106,7 +106,7 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 		step.Fail()
 		return err
 	}
-	step.Done("ingress, processor, relay, merchant")
+	step.Done("ingress, processor, relay, merchant, reconciler")
 	if d.Demo || d.Exit {
 		ok, err := d.demo(ctx, e, p, log, began)
 		switch {

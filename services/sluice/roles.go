@@ -39,7 +39,7 @@ type role struct {
 	alone func()
 }
 
-var roles = []role{ingressRole, processorRole, relayRole, merchantRole}
+var roles = []role{ingressRole, processorRole, relayRole, merchantRole, reconcilerRole}
 
 func roleNamed(name string) (role, error) {
 	var names []string

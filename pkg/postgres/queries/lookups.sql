@@ -7,7 +7,8 @@ JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text
   ON l.source_no = u.source_no AND l.object = u.object
 ORDER BY l.source_no, l.object FOR UPDATE OF l;
 
--- An object is asked about at most every 5 s, however often it is armed.
+-- An object is asked about at most every 5 s, however often it is armed. One that
+-- waits after attempts without an answer is asked about again when there is news.
 -- Another transaction may have added a row meanwhile: then its arming will do, for
 -- nobody can have begun before it committed.
 -- name: ArmLookups :many
@@ -23,7 +24,8 @@ ON CONFLICT (source_no, object) DO UPDATE SET
   payment_id = excluded.payment_id, subject = excluded.subject, amount = excluded.amount, currency = excluded.currency,
   occurred_at = excluded.occurred_at,
   armed_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.armed_at ELSE excluded.armed_at END,
-  due_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.due_at
+  due_at = CASE WHEN lookups.answered < lookups.armed AND lookups.claimed_by IS NOT NULL THEN lookups.due_at
+                WHEN lookups.answered < lookups.armed THEN LEAST(lookups.due_at, GREATEST(excluded.due_at, lookups.begun_at + interval '5 s'))
                 ELSE GREATEST(excluded.due_at, lookups.begun_at + interval '5 s') END,
   review_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.review_at ELSE excluded.review_at END
 RETURNING source_no, object, armed;

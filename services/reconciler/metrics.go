@@ -1,0 +1,65 @@
+package reconciler
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
+)
+
+type metrics struct {
+	lookups, facts            *prometheus.CounterVec
+	requests                  *prometheus.HistogramVec
+	openLookups, oldest, stop *prometheus.GaugeVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	return &metrics{
+		lookups: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_lookups_total",
+			Help: "Attempts of look-ups by provider and outcome (answered, undecided, unknown, unavailable, refused, unreadable, undelivered, unmarked)."}, []string{"provider", "outcome"}),
+		facts: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_facts_total",
+			Help: "Facts that were learnt and that Kafka has acknowledged."}, []string{"provider", "fact"}),
+		requests: f.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_reconciler_request_seconds",
+			Help: "Requests to providers, from the first byte sent to the last one read.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 12)}, []string{"provider"}),
+		openLookups: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_open_lookups", Help: "Look-ups without an answer."}, []string{"source"}),
+		oldest: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_oldest_lookup_seconds",
+			Help: "Age of the oldest look-up without an answer. Alert on this."}, []string{"source"}),
+		stop: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_requests_stopped",
+			Help: "1 while no requests are made because the provider fails or asked for quiet."}, []string{"source"}),
+	}
+}
+
+func (m *metrics) request(provider string) func(time.Duration) {
+	h := m.requests.WithLabelValues(provider)
+	return func(took time.Duration) { h.Observe(took.Seconds()) }
+}
+
+func (m *metrics) ended(provider, outcome string) { m.lookups.WithLabelValues(provider, outcome).Inc() }
+
+func (m *metrics) learnt(provider string, facts []webhook.Reading) {
+	for _, f := range facts {
+		m.facts.WithLabelValues(provider, f.Fact.String()).Inc()
+	}
+}
+
+func (m *metrics) breaker(source string, open bool) {
+	is := 0.0
+	if open {
+		is = 1
+	}
+	m.stop.WithLabelValues(source).Set(is)
+}
+
+// counted shows the open look-ups of each source; what is not in the list has none.
+func (m *metrics) counted(open []postgres.OpenLookups, now time.Time) {
+	m.openLookups.Reset()
+	m.oldest.Reset()
+	for _, o := range open {
+		m.openLookups.WithLabelValues(o.Source).Set(float64(o.Open))
+		m.oldest.WithLabelValues(o.Source).Set(max(0, now.Sub(o.Since).Seconds()))
+	}
+}

@@ -1,0 +1,207 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/pkg/lookup"
+	"sluice/pkg/postgres"
+)
+
+// source works on the look-ups of one source.
+type source struct {
+	owner    *Reconciler
+	name     string
+	provider string
+	log      *slog.Logger
+	breaker  breaker
+	// accounts are by the endpoint's name; fallback stands for an endpoint that is no
+	// longer configured.
+	accounts map[string]*account
+	fallback *account
+	refused  atomic.Bool // the last answer was; it is said once
+}
+
+func newSource(r *Reconciler, name, provider string) *source {
+	return &source{owner: r, name: name, provider: provider, log: r.log.With("source", name, "provider", provider),
+		breaker: breaker{after: r.cfg.BreakAfter, lasting: r.cfg.BreakFor}, accounts: map[string]*account{}}
+}
+
+// lease is how long claimed look-ups are this reconciler's: a queue's worth of pace,
+// and the requests of the last one.
+func (s *source) lease() time.Duration {
+	return queueTime + maxRequests*s.owner.cfg.RequestTimeout + s.owner.cfg.DrainTimeout
+}
+
+// queueTime is how long a claimed look-up waits for its turn at most, by the pace.
+const queueTime = 30 * time.Second
+
+// queue is how many look-ups may wait: no more than the slowest account gets through
+// in queueTime, at maxRequests each.
+func (s *source) queue() int {
+	slowest := s.fallback.pace.Limit()
+	for _, a := range s.accounts {
+		slowest = min(slowest, a.pace.Limit())
+	}
+	return max(1, min(4*s.owner.cfg.Concurrency, int(float64(slowest)*queueTime.Seconds()/maxRequests)))
+}
+
+// run claims and asks until ctx ends, and then gives back what is left.
+func (s *source) run(ctx context.Context) {
+	queue := make(chan postgres.Lookup, s.queue())
+	var askers sync.WaitGroup
+	for range min(s.owner.cfg.Concurrency, cap(queue)) {
+		askers.Go(func() {
+			for l := range queue {
+				s.settle(ctx, l)
+			}
+		})
+	}
+	for failures := 0; ctx.Err() == nil; {
+		wait, err := s.fill(ctx, queue)
+		switch {
+		case err == nil:
+			failures = 0
+		case ctx.Err() == nil:
+			failures++
+			wait = backoff(s.owner.cfg.PollInterval, time.Minute, failures)
+			s.log.Error("look-ups are not claimed", "error", err)
+		}
+		pause(ctx, wait)
+	}
+	close(queue)
+	askers.Wait()
+}
+
+// fill claims as many look-ups as the queue takes, and says when to come again.
+func (s *source) fill(ctx context.Context, queue chan<- postgres.Lookup) (wait time.Duration, err error) {
+	now := s.owner.deps.Now()
+	if until, open := s.breaker.open(now); open {
+		return max(min(until.Sub(now), time.Second), s.owner.cfg.PollInterval/10), nil
+	}
+	free := cap(queue) - len(queue)
+	if free == 0 || free < cap(queue)/2 {
+		return 10 * time.Millisecond, nil
+	}
+	claimed, err := s.owner.deps.Store.ClaimLookups(ctx, now, s.owner.deps.Owner, s.name, free, s.lease())
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range claimed {
+		queue <- l // there is room: nobody else sends
+	}
+	if len(claimed) < free {
+		return s.owner.cfg.PollInterval, nil
+	}
+	return 0, nil
+}
+
+// settle asks about one look-up and writes what came of it. Once ctx has ended, it
+// only gives the look-up back.
+func (s *source) settle(ctx context.Context, l postgres.Lookup) {
+	cfg, now := s.owner.cfg, s.owner.deps.Now
+	if ctx.Err() != nil {
+		s.giveBack(ctx, l, now(), postgres.LookupUnasked)
+		return
+	}
+	if now().After(l.BeganAt.Add(s.lease() - cfg.RequestTimeout)) {
+		return // another reconciler may have it by now
+	}
+	if wait, ok := s.breaker.admit(now()); !ok {
+		s.giveBack(ctx, l, now().Add(wait+backoff(cfg.BackoffBase, cfg.BackoffMax, 1)), postgres.LookupUnavailable)
+		return
+	}
+	a := s.accounts[l.Endpoint]
+	if a == nil {
+		a = s.fallback
+	}
+	step, err := a.ask(ctx, lookup.Target(l.Target), now, s.owner.metrics.request(s.provider))
+	if err != nil {
+		s.breaker.released()
+		s.giveBack(ctx, l, now(), postgres.LookupUnasked)
+		return
+	}
+	s.judge(step)
+	s.conclude(ctx, a, l, step)
+}
+
+// judge tells the breaker, and people, how the provider is.
+func (s *source) judge(step lookup.Step) {
+	now := s.owner.deps.Now()
+	failed := step.Outcome == lookup.Unavailable || step.Outcome == lookup.Refused
+	if s.breaker.ended(now, failed, step.RetryAfter) {
+		if failed {
+			s.log.Warn("the provider does not answer: requests are stopped for a while", "why", step.Why, "for", s.owner.cfg.BreakFor)
+		} else {
+			s.log.Info("the provider answers again")
+		}
+	}
+	if refused := step.Outcome == lookup.Refused; s.refused.Swap(refused) != refused && refused {
+		s.log.Error("the provider refuses the account: check the credentials and settings of the endpoint's look-up", "why", step.Why)
+	}
+	_, open := s.breaker.open(now)
+	s.owner.metrics.breaker(s.name, open)
+}
+
+var problems = map[lookup.Outcome]postgres.LookupProblem{
+	lookup.Unknown:     postgres.LookupUnknown,
+	lookup.Unavailable: postgres.LookupUnavailable,
+	lookup.Refused:     postgres.LookupRefused,
+	lookup.Unreadable:  postgres.LookupUnreadable,
+}
+
+// conclude answers the look-up once all that was learnt is in Kafka, or gives it back.
+func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, step lookup.Step) {
+	cfg, now := s.owner.cfg, s.owner.deps.Now()
+	ended := func(outcome string) { s.owner.metrics.ended(s.provider, outcome) }
+	retry := func(problem postgres.LookupProblem, why string) {
+		ended(string(problem))
+		s.log.Debug("a look-up brought no answer", "problem", problem, "why", why, "attempt", l.Attempt)
+		wait := max(backoff(cfg.BackoffBase, cfg.BackoffMax, l.Attempt), step.RetryAfter)
+		s.giveBack(ctx, l, now.Add(wait), problem)
+	}
+	if step.Outcome != lookup.Answered {
+		retry(problems[step.Outcome], step.Why)
+		return
+	}
+	if !decided(step.Facts) && now.Sub(l.ArmedAt) < cfg.Patience {
+		retry(postgres.LookupUndecided, "nothing is decided yet")
+		return
+	}
+	list, err := records(a.endpoint, step.Facts, now)
+	if err != nil {
+		retry(postgres.LookupUnreadable, err.Error())
+		return
+	}
+	// From here on the end of ctx is no reason to stop: what is written would only be
+	// asked for again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.DrainTimeout)
+	defer cancel()
+	if err := s.produce(ctx, list); err != nil {
+		s.log.Error("what a provider answered is not in the raw topic yet", "error", err)
+		retry(postgres.LookupUndelivered, err.Error())
+		return
+	}
+	settled, err := s.owner.deps.Store.AnswerLookup(ctx, now, l)
+	if err != nil {
+		// Its lease ends by itself; asking again writes the same events.
+		s.log.Error("a look-up is answered, but not marked so", "error", err)
+		ended("unmarked")
+		return
+	}
+	s.owner.metrics.learnt(s.provider, step.Facts)
+	ended("answered")
+	s.log.Debug("a look-up is answered", "facts", len(list), "hints", settled)
+}
+
+// giveBack returns a look-up, to be asked about at a time.
+func (s *source) giveBack(ctx context.Context, l postgres.Lookup, at time.Time, problem postgres.LookupProblem) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.owner.cfg.DrainTimeout)
+	defer cancel()
+	if err := s.owner.deps.Store.RetryLookup(ctx, l, at, problem); err != nil {
+		s.log.Warn("a look-up is not given back: its lease ends by itself", "error", err)
+	}
+}
