@@ -156,9 +156,11 @@ const (
 	Refused
 	// Unreadable: an answer that nobody understands, or about another object.
 	Unreadable
+	// Pointless: there is nothing to ask about, now or ever.
+	Pointless
 )
 
-var outcomes = [...]string{"none", "answered", "unknown", "unavailable", "refused", "unreadable"}
+var outcomes = [...]string{"none", "answered", "unknown", "unavailable", "refused", "unreadable", "pointless"}
 
 // String is a word fit for a metric label.
 func (o Outcome) String() string { return outcomes[o] }

@@ -8,7 +8,8 @@ var apis = []API{
 	gocardless,
 	mercadopago,
 	midtrans,
-	mollie,
+	mollieAs("mollie"),
+	mollieAs("mollie_classic"),
 	paypal,
 	yookassa,
 }

@@ -37,7 +37,7 @@ var click = API{
 	readers: func(Account) (readers, error) { return nil, nil },
 	next: func(_ readers, c call) (*Request, result) {
 		if !askable(c.target.Order) || c.target.Time.IsZero() {
-			return nil, unnamed
+			return nil, unaskable(c.target.Order)
 		}
 		service := c.account.Settings["service_id"]
 		var payment clickAnswer

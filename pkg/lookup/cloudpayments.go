@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/pkg/event"
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
@@ -29,26 +30,29 @@ var cloudpayments = API{
 		id, err := strconv.ParseUint(c.target.Payment, 10, 63)
 		switch {
 		case err != nil:
-			return nil, unnamed
+			return nil, unaskable(c.target.Payment)
 		case len(c.got) == 0:
-			return &Request{
-				Method: "POST", URL: c.account.BaseURL + "/payments/get",
-				Header: map[string]string{"Content-Type": "application/json"},
-				Body:   append(strconv.AppendUint([]byte(`{"TransactionId":`), id, 10), '}'),
-			}, result{}
+			return c.post("/payments/get", map[string]uint64{"TransactionId": id}), result{}
 		}
 		var answer struct {
 			Success *bool
-			Model   json.RawMessage
+			Model   *struct{ TestMode *bool }
 		}
 		if err := json.Unmarshal(c.got[0], &answer); err != nil {
 			return nil, unreadable(errNotJSON)
 		}
 		// A declined payment is no success either, but it is there.
-		if answer.Success != nil && !*answer.Success && (len(answer.Model) == 0 || string(answer.Model) == "null") {
+		if answer.Success != nil && !*answer.Success && answer.Model == nil {
 			return nil, result{outcome: Unknown, why: "the provider knows no such transaction"}
 		}
-		return nil, r.read("payment", c.target.Payment, c.got[0])
+		out := r.read("payment", c.target.Payment, c.got[0])
+		// Its word on the mode is the other way round than a layout's.
+		if m := answer.Model; m != nil && m.TestMode != nil {
+			for i := range out.facts {
+				out.facts[i].Mode = map[bool]event.Mode{true: event.Test, false: event.Live}[*m.TestMode]
+			}
+		}
+		return nil, out
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(time string, facts ...webhook.Fact) statement {

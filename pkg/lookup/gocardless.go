@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"strings"
 	"time"
 
 	"sluice/pkg/order"
@@ -60,8 +61,10 @@ func goCardlessNext(r readers, c call) (*Request, result) {
 	if payment == "" {
 		refund := c.target.Subject
 		switch {
+		case !strings.HasPrefix(refund, "RF"):
+			return nil, unaskable("") // mandates, subscriptions and payouts pay no order
 		case !askable(refund):
-			return nil, unnamed
+			return nil, unaskable(refund)
 		case len(got) == 0:
 			return c.get("/refunds/%s", refund), result{}
 		}
@@ -76,7 +79,7 @@ func goCardlessNext(r readers, c call) (*Request, result) {
 	}
 	switch {
 	case !askable(payment):
-		return nil, unnamed
+		return nil, unaskable(payment)
 	case len(got) == 0:
 		return c.get("/payments/%s", payment), result{}
 	}

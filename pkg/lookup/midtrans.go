@@ -3,7 +3,6 @@ package lookup
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"sluice/pkg/order"
@@ -26,17 +25,14 @@ var midtrans = API{
 		asked := cmp.Or(c.target.Order, c.target.Payment)
 		switch {
 		case !askable(asked):
-			return nil, unnamed
+			return nil, unaskable(asked)
 		case len(c.got) == 0:
 			return c.get("/v2/%s/status", asked), result{}
 		}
 		var status struct {
-			Code     string `json:"status_code"`
-			Order    string `json:"order_id"`
-			Payment  string `json:"transaction_id"`
-			Made     string `json:"transaction_time"`
-			Settled  string `json:"settlement_time"`
-			Currency string `json:"currency"`
+			Code    string `json:"status_code"`
+			Order   string `json:"order_id"`
+			Payment string `json:"transaction_id"`
 		}
 		if json.Unmarshal(c.got[0], &status) != nil {
 			return nil, result{outcome: Unreadable, why: errNotJSON.Error()}
@@ -51,32 +47,25 @@ var midtrans = API{
 		case asked != status.Order && asked != status.Payment:
 			return nil, another
 		}
-		result := r.read("status", status.Payment, c.got[0])
-		for i, f := range result.facts {
-			at := status.Made
-			switch f.Fact {
-			case order.KindPaid:
-				at = cmp.Or(status.Settled, at)
-			case order.KindRefundTotal, order.KindDisputeOpened:
-				continue // no time of their own
-			}
-			t, err := time.ParseInLocation(time.DateTime, at, jakarta)
-			if err != nil {
-				return nil, unreadable(fmt.Errorf("transaction_time or settlement_time is no time"))
-			}
-			result.facts[i].Time = t.UTC()
-		}
-		return nil, result
+		return nil, r.read("status", status.Payment, c.got[0])
 	},
 	readers: func(Account) (readers, error) {
-		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
-			return webhook.Layout{ID: webhook.Paths{"transaction_id"}, Type: webhook.Paths{"transaction_status"},
-				Order: webhook.Paths{"order_id"}, Payment: webhook.Paths{"transaction_id"}, Object: webhook.Paths{"transaction_id"},
-				Amount: webhook.Paths{amount}, AmountUnit: "decimal", Currency: webhook.Paths{"currency"}, Facts: facts}
+		says := func(at, amount string, facts ...webhook.Fact) webhook.Layout {
+			l := webhook.Layout{ID: webhook.Paths{"transaction_id"}, Type: webhook.Paths{"transaction_status"},
+				Order: webhook.Paths{"order_id"}, Payment: webhook.Paths{"transaction_id"},
+				Amount: webhook.Paths{amount}, AmountUnit: "decimal", Currency: webhook.Paths{"currency", "=IDR"}, Facts: facts}
+			if at != "" {
+				l.Time, l.TimeFormat, l.TimeZone = webhook.Paths{at, "transaction_time"}, time.DateTime, "+07:00"
+			}
+			return l
 		}
+		disputed := says("", "gross_amount",
+			webhook.Fact{Type: "chargeback", Kind: order.KindDisputeOpened},
+			webhook.Fact{Type: "partial_chargeback", Kind: order.KindDisputeOpened})
+		disputed.Object = webhook.Paths{"transaction_id"}
 		fraud := func(is string) map[string]string { return map[string]string{"fraud_status": is} }
 		return compile(map[string][]statement{"status": {
-			{layout: says("gross_amount",
+			{layout: says("settlement_time", "gross_amount",
 				webhook.Fact{Type: "capture", Kind: order.KindPending, When: fraud("challenge")},
 				webhook.Fact{Type: "capture", Kind: order.KindFailed, When: fraud("deny")},
 				webhook.Fact{Type: "capture", Kind: order.KindPaid},
@@ -84,21 +73,18 @@ var midtrans = API{
 				webhook.Fact{Type: "refund", Kind: order.KindPaid},
 				webhook.Fact{Type: "partial_refund", Kind: order.KindPaid},
 				webhook.Fact{Type: "chargeback", Kind: order.KindPaid},
-				webhook.Fact{Type: "partial_chargeback", Kind: order.KindPaid},
+				webhook.Fact{Type: "partial_chargeback", Kind: order.KindPaid})},
+			{layout: says("transaction_time", "gross_amount",
 				webhook.Fact{Type: "deny", Kind: order.KindFailed},
 				webhook.Fact{Type: "failure", Kind: order.KindFailed},
 				webhook.Fact{Type: "cancel", Kind: order.KindCancelled},
 				webhook.Fact{Type: "expire", Kind: order.KindCancelled},
 				webhook.Fact{Type: "authorize", Kind: order.KindPending},
 				webhook.Fact{Type: "pending", Kind: order.KindPending})},
-			{given: []string{"refund_amount"}, layout: says("refund_amount",
+			{given: []string{"refund_amount"}, layout: says("", "refund_amount",
 				webhook.Fact{Type: "refund", Kind: order.KindRefundTotal},
 				webhook.Fact{Type: "partial_refund", Kind: order.KindRefundTotal})},
-			{layout: says("gross_amount",
-				webhook.Fact{Type: "chargeback", Kind: order.KindDisputeOpened},
-				webhook.Fact{Type: "partial_chargeback", Kind: order.KindDisputeOpened})},
+			{layout: disputed},
 		}})
 	},
 }
-
-var jakarta = time.FixedZone("UTC+7", 7*60*60)

@@ -10,7 +10,7 @@ import (
 )
 
 // paypal asks for what the hint is about: a capture; a refund, whose capture is asked
-// for next; an order, with its captures and refunds; or an authorization
+// for next; an order, with its captures and refunds; an authorization; or a dispute
 // (developer.paypal.com/docs/api/payments/v2, …/orders/v2). A capture says that it was
 // refunded, but not how much: its order does.
 var paypal = API{
@@ -32,6 +32,9 @@ func paypalNext(r readers, c call) (*Request, result) {
 	var out result
 	var captured paypalDocument
 	capture, refund, purchase := c.target.Payment, "", ""
+	if strings.HasPrefix(c.target.Type, "CUSTOMER.DISPUTE.") {
+		return paypalOne(r, c, "dispute", "/v1/customer/disputes/%s")
+	}
 	if capture == "" {
 		switch typ := c.target.Type; {
 		case strings.HasPrefix(typ, "CHECKOUT."):
@@ -47,7 +50,7 @@ func paypalNext(r readers, c call) (*Request, result) {
 	got := c.got
 	if refund != "" {
 		if !askable(refund) {
-			return nil, unnamed
+			return nil, unaskable(refund)
 		}
 		if len(got) == 0 {
 			return c.get("/v2/payments/refunds/%s", refund), result{}
@@ -59,7 +62,7 @@ func paypalNext(r readers, c call) (*Request, result) {
 	}
 	if capture != "" {
 		if !askable(capture) {
-			return nil, unnamed
+			return nil, unaskable(capture)
 		}
 		if len(got) == 0 {
 			return c.get("/v2/payments/captures/%s", capture), result{}
@@ -78,7 +81,7 @@ func paypalNext(r readers, c call) (*Request, result) {
 	}
 	switch {
 	case !askable(purchase):
-		return nil, unnamed
+		return nil, unaskable(purchase)
 	case len(got) == 0:
 		return c.get("/v2/checkout/orders/%s", purchase), result{}
 	}
@@ -100,7 +103,7 @@ func paypalNext(r readers, c call) (*Request, result) {
 func paypalOne(r readers, c call, document, path string) (*Request, result) {
 	switch {
 	case !askable(c.target.Subject):
-		return nil, unnamed
+		return nil, unaskable(c.target.Subject)
 	case len(c.got) == 0:
 		return c.get(path, c.target.Subject), result{}
 	}
@@ -161,7 +164,20 @@ func paypalReaders() (readers, error) {
 	// A refund's capture is where its link named up leads. One that failed was never complete.
 	refunds := says("of.item.", webhook.Fact{Type: "up", Kind: order.KindRefund, When: map[string]string{"of.item.status": "COMPLETED"}})
 	refunds.Type, refunds.Payment, refunds.Object = webhook.Paths{"item.rel"}, webhook.Paths{"item.href"}, webhook.Paths{"of.item.id"}
+	disputed := func(at string, facts ...webhook.Fact) webhook.Layout {
+		return webhook.Layout{ID: webhook.Paths{"dispute_id"}, Type: webhook.Paths{"=dispute"}, Time: webhook.Paths{at},
+			Order:   webhook.Paths{"disputed_transactions.0.custom", "disputed_transactions.0.invoice_number"},
+			Payment: webhook.Paths{"disputed_transactions.0.seller_transaction_id"}, Object: webhook.Paths{"dispute_id"},
+			Amount: webhook.Paths{"dispute_amount.value"}, AmountUnit: "decimal", Currency: webhook.Paths{"dispute_amount.currency_code"}, Facts: facts}
+	}
+	ended := func(kind order.Kind, code string) webhook.Fact {
+		return webhook.Fact{Type: "dispute", Kind: kind, When: map[string]string{"dispute_outcome.outcome_code": code}}
+	}
 	return compile(map[string][]statement{
+		"dispute": {
+			{layout: disputed("create_time", webhook.Fact{Type: "dispute", Kind: order.KindDisputeOpened})},
+			{layout: disputed("update_time", ended(order.KindDisputeWon, "RESOLVED_SELLER_FAVOUR"), ended(order.KindDisputeLost, "RESOLVED_BUYER_FAVOUR"))},
+		},
 		"capture":       {{layout: says("", captured...)}},
 		"authorization": {{layout: says("", webhook.Fact{Type: "VOIDED", Kind: order.KindCancelled})}},
 		"order": {

@@ -19,10 +19,9 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // settings are what each API must be told.
 var settings = map[string]map[string]string{
-	"click":    {"service_id": "24001", "merchant_user_id": "77"},
-	"yookassa": {"shop_id": "100500"},
-	"paypal":   {"client_id": "app"},
-
+	"click":         {"service_id": "24001", "merchant_user_id": "77"},
+	"yookassa":      {"shop_id": "100500"},
+	"paypal":        {"client_id": "app"},
 	"cloudpayments": {"public_id": "pk_1"},
 }
 
@@ -51,6 +50,9 @@ func ask(t *testing.T, provider string, target lookup.Target, answers map[string
 			return step, asked
 		}
 		path := strings.TrimPrefix(step.Request.URL, "https://api.test")
+		if step.Request.Method == http.MethodPost {
+			path += " " + string(step.Request.Body)
+		}
 		asked = append(asked, path)
 		if body, ok := answers[path]; ok {
 			got = append(got, lookup.Response{Status: 200, Body: []byte(body)})
@@ -168,15 +170,15 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 		"Midtrans: settled": {
 			"midtrans", lookup.Target{Order: "ORD-1"}, map[string]string{"/v2/ORD-1/status": fmt.Sprintf(midtransPayment, "settlement", "accept", "")},
 			[]string{"/v2/ORD-1/status"},
-			[]webhook.Reading{fact(order.KindPaid, "9aed5972", 12505000, "IDR", "2026-01-01T03:05:00Z", "9aed5972")}},
+			[]webhook.Reading{fact(order.KindPaid, "9aed5972", 12505000, "IDR", "2026-01-01T03:05:00Z", "")}},
 		"Midtrans: captured, but challenged": {
 			"midtrans", lookup.Target{Order: "ORD-1"}, map[string]string{"/v2/ORD-1/status": fmt.Sprintf(midtransPayment, "capture", "challenge", "")},
 			[]string{"/v2/ORD-1/status"},
-			[]webhook.Reading{fact(order.KindPending, "9aed5972", 12505000, "IDR", "2026-01-01T03:00:00Z", "9aed5972")}},
+			[]webhook.Reading{fact(order.KindPending, "9aed5972", 12505000, "IDR", "2026-01-01T03:05:00Z", "")}},
 		"Midtrans: refunded in part": {
 			"midtrans", lookup.Target{Order: "ORD-1"}, map[string]string{"/v2/ORD-1/status": fmt.Sprintf(midtransPayment, "partial_refund", "accept", `,"refund_amount":"25000.00"`)},
 			[]string{"/v2/ORD-1/status"},
-			[]webhook.Reading{fact(order.KindPaid, "9aed5972", 12505000, "IDR", "2026-01-01T03:05:00Z", "9aed5972"), fact(order.KindRefundTotal, "9aed5972", 2500000, "IDR", "", "9aed5972")}},
+			[]webhook.Reading{fact(order.KindPaid, "9aed5972", 12505000, "IDR", "2026-01-01T03:05:00Z", ""), fact(order.KindRefundTotal, "9aed5972", 2500000, "IDR", "", "")}},
 		"PayPal: captured": {
 			"paypal", lookup.Target{Payment: "CAP1"}, map[string]string{"/v2/payments/captures/CAP1": fmt.Sprintf(paypalCapture, "COMPLETED")},
 			[]string{"/v2/payments/captures/CAP1"},
@@ -192,11 +194,17 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 			[]webhook.Reading{fact(order.KindPaid, "CAP1", 1000, "USD", "2026-01-01T10:05:00Z", ""), fact(order.KindRefund, "CAP1", 250, "USD", "2026-01-02T10:05:00Z", "REF1"),
 				{Fact: order.KindRefund, Payment: "OTHER", Amount: 100, Currency: "USD", Object: "REF3", Time: at("2026-01-02T10:05:00Z"), Mode: event.Test}}},
 		"CloudPayments: completed": {
-			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, true, "Completed")},
-			[]string{"/payments/get"}, []webhook.Reading{fact(order.KindPaid, "504", 125050, "RUB", "2026-01-01T10:05:00Z", "")}},
+			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{`/payments/get {"TransactionId":504}`: fmt.Sprintf(cloudpaymentsPayment, true, "Completed")},
+			[]string{`/payments/get {"TransactionId":504}`}, []webhook.Reading{fact(order.KindPaid, "504", 125050, "RUB", "2026-01-01T10:05:00Z", "")}},
 		"CloudPayments: declined": {
-			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, false, "Declined")},
-			[]string{"/payments/get"}, []webhook.Reading{fact(order.KindFailed, "504", 125050, "RUB", "2026-01-01T10:00:00Z", "")}},
+			"cloudpayments", lookup.Target{Payment: "504"}, map[string]string{`/payments/get {"TransactionId":504}`: fmt.Sprintf(cloudpaymentsPayment, false, "Declined")},
+			[]string{`/payments/get {"TransactionId":504}`}, []webhook.Reading{fact(order.KindFailed, "504", 125050, "RUB", "2026-01-01T10:00:00Z", "")}},
+		"PayPal: a dispute that the buyer won": {
+			"paypal", lookup.Target{Type: "CUSTOMER.DISPUTE.RESOLVED", Payment: "CAP1", Subject: "PP-D-1"}, map[string]string{"/v1/customer/disputes/PP-D-1": `{"dispute_id":"PP-D-1","create_time":"2026-01-03T10:00:00.000Z","update_time":"2026-01-04T10:00:00.000Z",
+				"status":"RESOLVED","dispute_outcome":{"outcome_code":"RESOLVED_BUYER_FAVOUR"},"dispute_amount":{"currency_code":"USD","value":"10.00"},
+				"disputed_transactions":[{"seller_transaction_id":"CAP1","custom":"ORD-1"}]}`},
+			[]string{"/v1/customer/disputes/PP-D-1"},
+			[]webhook.Reading{fact(order.KindDisputeOpened, "CAP1", 1000, "USD", "2026-01-03T10:00:00Z", "PP-D-1"), fact(order.KindDisputeLost, "CAP1", 1000, "USD", "2026-01-04T10:00:00Z", "PP-D-1")}},
 		"Click: paid": {
 			"click", clickTarget(), map[string]string{
 				"/payment/status_by_mti/24001/ORD-1/2026-01-02": `{"error_code":0,"error_note":"Success","payment_id":3298765432,"merchant_trans_id":"ORD-1"}`,
@@ -244,7 +252,7 @@ func clickTarget() lookup.Target {
 // good are one target and answer a provider that state a fact.
 func good(provider string) (lookup.Target, map[string]string) {
 	switch provider {
-	case "mollie_classic":
+	case "mollie", "mollie_classic":
 		return lookup.Target{Payment: "tr_1"}, map[string]string{"/v2/payments/tr_1?embed=refunds,chargebacks": molliePayment}
 	case "mercadopago":
 		return lookup.Target{Payment: "20359978"}, map[string]string{"/v1/payments/20359978": fmt.Sprintf(mercadopagoPayment, "approved", "0")}
@@ -259,7 +267,7 @@ func good(provider string) (lookup.Target, map[string]string) {
 	case "paypal":
 		return lookup.Target{Payment: "CAP1"}, map[string]string{"/v2/payments/captures/CAP1": fmt.Sprintf(paypalCapture, "COMPLETED")}
 	case "cloudpayments":
-		return lookup.Target{Payment: "504"}, map[string]string{"/payments/get": fmt.Sprintf(cloudpaymentsPayment, true, "Completed")}
+		return lookup.Target{Payment: "504"}, map[string]string{`/payments/get {"TransactionId":504}`: fmt.Sprintf(cloudpaymentsPayment, true, "Completed")}
 	case "click":
 		return clickTarget(), map[string]string{
 			"/payment/status_by_mti/24001/ORD-1/2026-01-02": `{"error_code":0,"payment_id":3298765432,"merchant_trans_id":"ORD-1"}`,
@@ -295,7 +303,7 @@ func TestAnAnswerThatIsNotOneDecidesNothing(t *testing.T) {
 			"an array":          {lookup.Response{Status: 200, Body: []byte("[]")}, lookup.Unreadable, 0},
 			"an empty object":   {lookup.Response{Status: 200, Body: []byte("{}")}, lookup.Unreadable, 0},
 			"too large":         {lookup.Response{Status: 200, Oversized: true}, lookup.Unreadable, 0},
-			"of another object": {lookup.Response{Status: 200, Body: []byte(`{"id":"other","status":"x","payments":{"id":"other","status":"x"},"data":{"id":"other","status":"x"},"transaction_id":"other","order_id":"other","error_code":0,"payment_id":1,"merchant_trans_id":"other"}`)}, lookup.Unreadable, 0},
+			"of another object": {lookup.Response{Status: 200, Body: []byte(`{"id":"other","status":"x","payments":{"id":"other","status":"x"},"data":{"id":"other","status":"x"},"transaction_id":"other","order_id":"other","error_code":0,"payment_id":1,"merchant_trans_id":"other","Success":true,"Model":{"TransactionId":1,"Status":"x"}}`)}, lookup.Unreadable, 0},
 		} {
 			t.Run(api.Provider+" "+name, func(t *testing.T) {
 				l := account(t, api.Provider)
@@ -318,7 +326,11 @@ func TestAnIDThatIsMoreThanANameIsNotAskedFor(t *testing.T) {
 			target, _ := good(api.Provider)
 			target.Order, target.Payment, target.Subject = id, id, id
 			step := account(t, api.Provider).Next(target, nil, "token", now)
-			if step.Request != nil || step.Outcome != lookup.Unknown {
+			want := lookup.Unknown
+			if id == "" {
+				want = lookup.Pointless
+			}
+			if step.Request != nil || step.Outcome != want {
 				t.Errorf("%s asks %v for %q, %s", api.Provider, step.Request, id, step.Outcome)
 			}
 		}
@@ -446,7 +458,7 @@ func FuzzAnswer(f *testing.F) {
 
 // It answers a transaction that it does not know with 200.
 func TestCloudPaymentsSaysUnknownInTheBody(t *testing.T) {
-	step, _ := ask(t, "cloudpayments", lookup.Target{Payment: "504"}, map[string]string{"/payments/get": `{"Model":null,"Success":false,"Message":"Not found"}`})
+	step, _ := ask(t, "cloudpayments", lookup.Target{Payment: "504"}, map[string]string{`/payments/get {"TransactionId":504}`: `{"Model":null,"Success":false,"Message":"Not found"}`})
 	if step.Outcome != lookup.Unknown {
 		t.Errorf("%s: %s", step.Outcome, step.Why)
 	}

@@ -2,6 +2,8 @@ package lookup
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +32,15 @@ func (c call) get(path string, segments ...string) *Request {
 	return &Request{Method: "GET", URL: c.account.BaseURL + path}
 }
 
+// post is a request with a JSON body.
+func (c call) post(path string, body any) *Request {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // of a type that cannot be written
+	}
+	return &Request{Method: "POST", URL: c.account.BaseURL + path, Body: text, Header: map[string]string{"Content-Type": "application/json"}}
+}
+
 // askable says whether an id may be put into a path. It may come from a request that
 // anybody can have made, so nothing that a server could take for more than a name.
 func askable(id string) bool {
@@ -45,8 +56,17 @@ type result struct {
 	why     string
 }
 
+// unaskable is how a look-up ends whose target cannot be put into a request. Where
+// the hint names nothing, nothing will ever be learnt, and that is an answer; an id
+// with odd letters may be a real one, and a person must look.
+func unaskable(id string) result {
+	if id == "" {
+		return result{outcome: Pointless, why: "the hint names nothing to ask about"}
+	}
+	return result{outcome: Unknown, why: "the hint's id holds what no request may hold"}
+}
+
 var (
-	unnamed = result{outcome: Unknown, why: "the hint names nothing that can be asked about"}
 	another = result{outcome: Unreadable, why: "the answer is about another object"}
 )
 
@@ -63,13 +83,23 @@ func (r result) step(t Target, mode event.Mode) Step {
 		if f.Fact == order.KindNone || f.Fact == order.KindRefundTotal && f.Amount == 0 {
 			continue
 		}
-		f.ID, f.Type, f.Trust, f.Subject = "", "", "", t.Object
+		f.ID, f.Type, f.Trust, f.Subject = "", "", "", subject(t.Object)
 		if f.Mode == "" {
 			f.Mode = mode
 		}
 		s.Facts = append(s.Facts, f)
 	}
 	return s
+}
+
+// subject is what leads the ids of an object's events: the object, or its hash if it
+// is too long for that.
+func subject(object string) string {
+	if len(object) <= maxObject {
+		return object
+	}
+	sum := sha256.Sum256([]byte(object))
+	return hex.EncodeToString(sum[:])
 }
 
 // statement is one fact that a document may state.

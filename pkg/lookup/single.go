@@ -9,7 +9,7 @@ func one(path string, id func(Target) string) func(readers, call) (*Request, res
 		asked := id(c.target)
 		switch {
 		case !askable(asked):
-			return nil, unnamed
+			return nil, unaskable(asked)
 		case len(c.got) == 0:
 			return c.get(path, asked), result{}
 		}

@@ -227,9 +227,9 @@ func clickForm(form map[string]string) (ClickForm, error) {
 	return f, nil
 }
 
-// Read reads a request. A Complete is a hint: its error is not signed. A Prepare
-// names no payment, because a signed event must not link an order to an id that
-// anybody could have put there.
+// Read reads a request. A Complete is a hint: its error is not signed. Neither names
+// a payment, because click_paydoc_id is an id that anybody could have put there: it
+// must not link an order to it, nor have another order's look-up asked in its place.
 func (p Click) Read(_ Headers, body []byte) (Reading, error) {
 	f, err := p.Form(body)
 	if err != nil {
@@ -249,7 +249,7 @@ func (p Click) Read(_ Headers, body []byte) (Reading, error) {
 	if f.Action == ClickPrepare {
 		return r, nil
 	}
-	r.Type, r.Trust, r.Payment = "complete", event.Hint, f.PaydocID
+	r.Type, r.Trust = "complete", event.Hint
 	switch {
 	case f.Error == 0:
 		r.Fact = order.KindPaid

@@ -108,7 +108,7 @@ func TestAClickRequestIsRead(t *testing.T) {
 	p := builtinOf(t, "click")
 	at := time.Date(2026, 1, 1, 0, 0, 9, 0, time.UTC) // five hours before Tashkent's
 	hint := func(kind order.Kind) Reading {
-		return Reading{ID: "3219876543:1", Type: "complete", Time: at, Trust: event.Hint, Order: "ORD-3001", Payment: "3298765432", Subject: "3219876543",
+		return Reading{ID: "3219876543:1", Type: "complete", Time: at, Trust: event.Hint, Order: "ORD-3001", Subject: "3219876543",
 			Fact: kind, Amount: 12505000, Currency: "UZS"}
 	}
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestAClickRequestIsRead(t *testing.T) {
 		"paid":      {complete(), hint(order.KindPaid)},
 		"failed":    {complete("error", "-1"), hint(order.KindFailed)},
 		"cancelled": {complete("error", "-5017"), hint(order.KindCancelled)},
-		// A prepare is signed, so it must not link the order to the unsigned payment id.
+		// Neither may link the order to the unsigned payment id, or ask about another one.
 		"prepared": {complete("action", "0", "merchant_prepare_id", "-"), Reading{ID: "3219876543:0", Type: "prepare", Time: at, Trust: event.Signed,
 			Order: "ORD-3001", Subject: "3219876543", Fact: order.KindPending, Amount: 12505000, Currency: "UZS"}},
 	} {

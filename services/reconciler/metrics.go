@@ -20,7 +20,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
 		lookups: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_lookups_total",
-			Help: "Attempts of look-ups by provider and outcome (answered, undecided, unknown, unavailable, refused, unreadable, undelivered, unmarked)."}, []string{"provider", "outcome"}),
+			Help: "Attempts of look-ups by provider and outcome (answered, pointless, undecided, unknown, unavailable, refused, unreadable, undelivered, unmarked)."}, []string{"provider", "outcome"}),
 		facts: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_facts_total",
 			Help: "Facts that were learnt and that Kafka has acknowledged."}, []string{"provider", "fact"}),
 		requests: f.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_reconciler_request_seconds",

@@ -156,18 +156,22 @@ var problems = map[lookup.Outcome]postgres.LookupProblem{
 // conclude answers the look-up once all that was learnt is in Kafka, or gives it back.
 func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, step lookup.Step) {
 	cfg, now := s.owner.cfg, s.owner.deps.Now()
+	base, longest := cfg.BackoffBase, cfg.BackoffMax
 	ended := func(outcome string) { s.owner.metrics.ended(s.provider, outcome) }
 	retry := func(problem postgres.LookupProblem, why string) {
 		ended(string(problem))
 		s.log.Debug("a look-up brought no answer", "problem", problem, "why", why, "attempt", l.Attempt)
-		wait := max(backoff(cfg.BackoffBase, cfg.BackoffMax, l.Attempt), step.RetryAfter)
+		wait := max(backoff(base, longest, l.Attempt), step.RetryAfter)
 		s.giveBack(ctx, l, now.Add(wait), problem)
 	}
-	if step.Outcome != lookup.Answered {
+	if step.Outcome == lookup.Unknown {
+		base, longest = 4*base, 36*longest // mostly forged, and it will not begin to be
+	}
+	if step.Outcome != lookup.Answered && step.Outcome != lookup.Pointless {
 		retry(problems[step.Outcome], step.Why)
 		return
 	}
-	if !decided(step.Facts) && now.Sub(l.ArmedAt) < cfg.Patience {
+	if step.Outcome == lookup.Answered && !decided(step.Facts) && now.Sub(l.ArmedAt) < cfg.Patience {
 		retry(postgres.LookupUndecided, "nothing is decided yet")
 		return
 	}
@@ -193,7 +197,7 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		return
 	}
 	s.owner.metrics.learnt(s.provider, step.Facts)
-	ended("answered")
+	ended(step.Outcome.String())
 	s.log.Debug("a look-up is answered", "facts", len(list), "hints", settled)
 }
 
