@@ -73,15 +73,17 @@ func (r *record) aim(ep endpoint.Endpoint) {
 		r.die(deadBody, err.Error())
 		return
 	}
+	t := lookup.TargetOf(reading)
 	name := unstorable(reading)
-	if name == "" && unstorable(webhook.Reading{Object: reading.Subject}) != "" {
-		name = "the subject"
+	for _, id := range [...]string{t.Object, t.Subject} { // one that no fact needs may be among them
+		if name == "" && unstorable(webhook.Reading{Object: id}) != "" {
+			name = "what its provider is to be asked about"
+		}
 	}
 	if name != "" {
 		r.die(deadBody, name+" is longer than 1024 bytes or not text that can be stored")
 		return
 	}
-	t := lookup.TargetOf(reading)
 	at := t.Time
 	if at.IsZero() {
 		at = r.event.ReceivedAt

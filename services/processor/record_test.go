@@ -14,6 +14,7 @@ import (
 	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/webhook"
 )
 
 func TestOneFunctionDecidesTheFateOfRecords(t *testing.T) {
@@ -104,6 +105,35 @@ func opened(t testing.TB, e event.Event) *record {
 	return r
 }
 
+// says is a provider whose every body says the same.
+type says struct {
+	webhook.Provider
+	reading webhook.Reading
+}
+
+func (s says) Read(webhook.Headers, []byte) (webhook.Reading, error) { return s.reading, nil }
+
+func TestWhatAHintIsAboutIsTextThatCanBeStoredAndFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		reading webhook.Reading
+		object  string
+	}{
+		"payment":  {webhook.Reading{ID: "i", Subject: "s", Object: "o", Payment: "p"}, "p"},
+		"object":   {webhook.Reading{ID: "i", Subject: "s", Object: "o"}, "o"},
+		"subject":  {webhook.Reading{ID: "i", Subject: "s"}, "s"},
+		"id":       {webhook.Reading{}, "evt_1"},
+		"too long": {webhook.Reading{Subject: strings.Repeat("s", maxName+1)}, ""},
+		"long id":  {webhook.Reading{ID: strings.Repeat("s", maxName+1)}, ""},
+		"NUL":      {webhook.Reading{Payment: "p", Subject: "\x00"}, ""},
+	} {
+		r := &record{Record: &kafka.Record{}, event: event.Event{ID: "evt_1", Trust: event.Hint}, hint: true}
+		r.aim(endpoint.Endpoint{Provider: says{reading: c.reading}})
+		if dead := c.object == ""; (r.dead == deadBody) != dead || r.target.Object != c.object {
+			t.Errorf("%s: its provider is asked about %q, dead %q", name, r.target.Object, r.dead)
+		}
+	}
+}
+
 // Whatever a record holds, it ends as one of: skipped, dead with a reason that
 // can be stored, nothing, or a fact that can be stored.
 func FuzzARecordNeverHoldsWhatCannotBeStored(f *testing.F) {
@@ -112,32 +142,47 @@ func FuzzARecordNeverHoldsWhatCannotBeStored(f *testing.F) {
 	f.Add([]byte("evt_1"), []byte(`{"id":"evt_1","type":"payment_intent.succeeded","created":1,"data":{"object":{"id":"a\u0000b","amount":1,"currency":"eur"}}}`), "ce_type", []byte("\xff"), int64(1)<<60)
 	f.Add([]byte{}, []byte{}, "", []byte{}, int64(-1))
 	f.Fuzz(func(t *testing.T, key, body []byte, name string, value []byte, stamp int64) {
-		e := e
-		e.ID, e.Body, e.BodySHA256 = string(key), body, [32]byte{}
-		headers, err := e.Headers()
-		if err != nil {
-			headers = nil
-		}
-		headers = append(headers, event.Header{Name: name, Value: value})
-		w := reader(t)
-		r := w.parse(kafka.Batch{Records: []kafka.Record{{Key: key, Value: body, Headers: headers, Timestamp: time.UnixMilli(stamp)}}})[0]
-		if r.dead == "" && !r.skip {
-			(&batch{worker: w}).open(r)
-		}
-		text := []string{r.dead, r.detail}
-		if r.stated {
-			text = append(text, r.fact.OrderID, r.fact.Payment, r.fact.Object, r.fact.Currency, r.fact.EventID, r.fact.EventType, r.fact.Source)
-			if r.fact.OrderID == "" && r.fact.Payment == "" {
-				t.Error("a fact leads nowhere")
-			}
-		}
-		for _, s := range text {
-			if !utf8.ValidString(s) || strings.Contains(s, "\x00") {
-				t.Errorf("cannot be stored: %q", s)
-			}
-		}
-		if y := r.Timestamp.Year(); y < 1970 || y > 2200 {
-			t.Errorf("counts in the year %d", y)
+		for _, trust := range []event.Trust{event.Signed, event.Hint, event.LookedUp} {
+			e := e
+			e.Trust = trust
+			neverHolds(t, e, key, body, name, value, stamp)
 		}
 	})
+}
+
+func neverHolds(t *testing.T, e event.Event, key, body []byte, name string, value []byte, stamp int64) {
+	e.ID, e.Body, e.BodySHA256 = string(key), body, [32]byte{}
+	headers, err := e.Headers()
+	if err != nil {
+		headers = nil
+	}
+	headers = append(headers, event.Header{Name: name, Value: value})
+	w := reader(t)
+	r := w.parse(kafka.Batch{Records: []kafka.Record{{Key: key, Value: body, Headers: headers, Timestamp: time.UnixMilli(stamp)}}})[0]
+	switch {
+	case r.dead != "" || r.skip:
+	case r.hint:
+		ep, _ := w.Endpoints.Get(r.event.Endpoint)
+		r.aim(ep)
+	default:
+		(&batch{worker: w}).open(r)
+	}
+	text := []string{r.dead, r.detail, r.target.Object, r.target.Type, r.target.Order, r.target.Payment, r.target.Subject, r.target.Currency}
+	if r.hint && r.dead == "" && (r.target.Object == "" || len(r.target.Object) > maxName) {
+		t.Errorf("its provider is asked about %q", r.target.Object)
+	}
+	if r.stated {
+		text = append(text, r.fact.OrderID, r.fact.Payment, r.fact.Object, r.fact.Currency, r.fact.EventID, r.fact.EventType, r.fact.Source)
+		if r.fact.OrderID == "" && r.fact.Payment == "" {
+			t.Error("a fact leads nowhere")
+		}
+	}
+	for _, s := range text {
+		if !utf8.ValidString(s) || strings.Contains(s, "\x00") {
+			t.Errorf("cannot be stored: %q", s)
+		}
+	}
+	if y := r.Timestamp.Year(); y < 1970 || y > 2200 {
+		t.Errorf("counts in the year %d", y)
+	}
 }
