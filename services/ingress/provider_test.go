@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/webhook"
@@ -44,8 +46,13 @@ func TestNoRecordLogOrMetricHoldsASecret(t *testing.T) {
 		}
 		var log syncBuffer
 		p := &fakeProducer{}
-		r := startLogged(t, p, &log)
-		addLab(r.Ingress, endpoint.Endpoint{Name: "lab", Provider: provider, Secrets: []webhook.Secret{secret}})
+		reg := prometheus.NewRegistry()
+		in, err := build(config(), endpoints(t), p, time.Now, testLog(&log), reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addLab(in, endpoint.Endpoint{Name: "lab", Provider: provider, Secrets: []webhook.Secret{secret}})
+		r := serve(t, in, reg)
 		headers := []string{"Authorization", "Bearer " + value, "Verif-Hash", value}
 		for _, h := range provider.SignatureHeaders() {
 			if h != webhook.QueryHeader {
