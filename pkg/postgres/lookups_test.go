@@ -195,6 +195,36 @@ func TestThereIsAPauseBetweenTheLookUpsOfOneObject(t *testing.T) {
 	}
 }
 
+// Somebody may forge a hint about a payment before there is one.
+func TestANewHintDoesNotWaitForTheNextAttemptOfAnOldOne(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		d := newDesk(t)
+		d.hold(at, hint("forged", "p", at))
+		l := d.claimed(at, "a")[0]
+		retry := func() {
+			if err := d.RetryLookup(t.Context(), l, at.Add(12*time.Hour), postgres.LookupUnknown); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !during {
+			retry()
+		}
+		if n := len(d.claimed(at.Add(10*time.Second), "a")); n != 0 {
+			t.Error("without a new hint it is asked about again")
+		}
+		d.hold(at.Add(time.Second), hint("real", "p", at.Add(time.Second)))
+		if during {
+			retry()
+		}
+		if n := len(d.claimed(at.Add(4*time.Second), "a")); n != 0 {
+			t.Error("it is asked about again without a pause")
+		}
+		if n := len(d.claimed(at.Add(5*time.Second), "a")); n != 1 {
+			t.Errorf("the new hint waits for the attempt of the old one (it came during the look-up: %v)", during)
+		}
+	}
+}
+
 // The latest hint says how to ask; the row is written only if that differs.
 func TestTheLatestHintSaysHowToAsk(t *testing.T) {
 	d := newDesk(t)

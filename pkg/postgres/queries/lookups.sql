@@ -53,8 +53,9 @@ FROM (SELECT @begun::bigint AS begun, @began_at::timestamptz AS began_at, @revie
 WHERE l.source_no = @source_no AND l.object = @object AND l.answered < u.begun
 RETURNING l.armed;
 
+-- What was armed meanwhile does not wait for as long as what failed.
 -- name: RetryLookup :exec
-UPDATE lookups SET due_at = @due_at, problem = @problem, claimed_by = NULL
+UPDATE lookups SET due_at = CASE WHEN armed > begun THEN LEAST(@due_at::timestamptz, begun_at + interval '5 s') ELSE @due_at::timestamptz END, problem = @problem, claimed_by = NULL
 WHERE source_no = @source_no AND object = @object AND begun = @begun AND attempts = @attempts AND claimed_by = @owner;
 
 -- name: GiveUpLookup :execrows

@@ -330,7 +330,7 @@ func (q *Queries) OpenLookups(ctx context.Context) ([]OpenLookupsRow, error) {
 }
 
 const retryLookup = `-- name: RetryLookup :exec
-UPDATE lookups SET due_at = $1, problem = $2, claimed_by = NULL
+UPDATE lookups SET due_at = CASE WHEN armed > begun THEN LEAST($1::timestamptz, begun_at + interval '5 s') ELSE $1::timestamptz END, problem = $2, claimed_by = NULL
 WHERE source_no = $3 AND object = $4 AND begun = $5 AND attempts = $6 AND claimed_by = $7
 `
 
@@ -344,6 +344,7 @@ type RetryLookupParams struct {
 	Owner    pgtype.Text
 }
 
+// What was armed meanwhile does not wait for as long as what failed.
 func (q *Queries) RetryLookup(ctx context.Context, arg RetryLookupParams) error {
 	_, err := q.db.Exec(ctx, retryLookup,
 		arg.DueAt,
