@@ -114,7 +114,7 @@ func TestSingleRefundsAddUpAndRunningTotalsDoNot(t *testing.T) {
 		"both":             {stripePaid(), stripeRefund("s1", "refund.created", "re_1", 200), late, stripeRefund("s2", "refund.created", "re_2", 300), all},
 		"Shopify":          {shopifyOrderTold("p", "orders/paid", "paid"), shopifyRefundTold("a", 1, "2.00"), shopifyOrderTold("u", "orders/updated", "partially_refunded"), shopifyRefundTold("b", 2, "3.00")},
 		"Paddle":           {paddleTold("p", "transaction.completed", `"id":"txn","details":{"totals":{"total":"1000"}}`), paddleRefundTold("a", "adjustment.updated", "approved", "adj_1", 200), paddleRefundTold("b", "adjustment.created", "approved", "adj_2", 300)},
-		"Paddle, asked of": {paddleTold("p", "transaction.paid", `"id":"txn","details":{"totals":{"total":"1000"}}`), paddleTold("p2", "transaction.completed", `"id":"txn","details":{"totals":{"total":"1000"}}`), paddleRefundTold("x", "adjustment.created", "pending_approval", "adj_1", 500), paddleRefundTold("y", "adjustment.updated", "approved", "adj_1", 500)},
+		"Paddle, asked of": {paddleTold("p", "transaction.paid", `"id":"txn","details":{"totals":{"total":"1000"}}`), paddleTold("p2", "transaction.completed", `"id":"txn","details":{"totals":{"total":"1000"}}`), paddleRefundTold("x", "adjustment.created", "pending_approval", "adj_1", 500), paddleRefundTold("z", "adjustment.created", "pending_approval", "adj_2", 100), paddleRefundTold("y", "adjustment.updated", "approved", "adj_1", 500)},
 	} {
 		if got := refunded(t, of...); got != 500 {
 			t.Errorf("%s: %d, want 500", name, got)

@@ -100,6 +100,50 @@ func TestADeclaredProvidersSampleFollowsItsDeclaration(t *testing.T) {
 	}
 }
 
+func TestASampleFollowsEveryKindOfPath(t *testing.T) {
+	signature := webhook.Signature{Header: "X-Signature", Part: "v1", Algorithm: "sha256", Encoding: "hex", Signed: "{timestamp}.{body}", Timestamp: webhook.Timestamp{Part: "t"}}
+	paths := func(p ...string) webhook.Paths { return p }
+	json := webhook.Layout{ID: paths("header:X-Id", "event.id"), Type: paths("event.0.type"), Time: paths("at"), TimeFormat: time.DateTime, TimeZone: "+05:00", Mode: paths("live"),
+		Order: paths("attrs[name=order_ref].value"), Payment: paths("last:links[rel=up,kind=a].href"), Currency: paths("money.currency"),
+		Amount: paths("sum:parts[ok=true].amount"), AmountUnit: "decimal",
+		Facts: []webhook.Fact{{Type: "paid", Kind: order.KindPaid, When: map[string]string{"parts[ok=true].amount": "*", "gone": ""}},
+			{Type: "back", Kind: order.KindRefund, Object: paths("refunds.1.id")}}}
+	form := webhook.Layout{Body: "form", ID: paths("id"), Type: paths("type"), Time: paths("at"), TimeUnit: "rfc3339", Mode: paths("live"), Order: paths("order[id]"), Payment: paths("pay.id"),
+		Amount: paths("amount"), Currency: paths("currency"), Facts: []webhook.Fact{{Type: "1", Kind: order.KindPaid}}}
+	for _, l := range []webhook.Layout{json, form} {
+		p, err := webhook.NewDeclared(webhook.Declaration{Name: "acme", Signature: signature, Reading: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range l.Facts {
+			w, err := Declared(l, fact(rule.Kind))
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, p, w, fact(rule.Kind))
+		}
+	}
+	joined := form
+	joined.ID = paths("type + id")
+	p, err := webhook.NewDeclared(webhook.Declaration{Name: "acme", Signature: signature, Reading: joined})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fact(order.KindPaid)
+	w, err := Declared(joined, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := p.Read(func(string) []string { return nil }, w.Body); err != nil || r.ID != "1:"+f.ID {
+		t.Errorf("%q, %v", r.ID, err)
+	}
+	headers := form
+	headers.Type = paths("header:X-Type")
+	if _, err := Declared(headers, f); err == nil {
+		t.Error("made a sample whose type no body states")
+	}
+}
+
 func TestDecimalAmountsAreExact(t *testing.T) {
 	decimal := webhook.Layout{AmountUnit: "decimal"}
 	for _, c := range []struct {
