@@ -66,10 +66,14 @@ func isPlaceholder(v string) bool {
 // samples are secrets that providers print in their documentation: right in form,
 // and known to all. Vectors are signed with them.
 var samples = []string{
-	"It's a Secret to Everybody",                                       // docs.github.com, Validating webhook deliveries
-	"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",                           // Svix and Standard Webhooks libraries
-	"8f742231b10e8888abcd99yyyzzz85a5",                                 // docs.slack.dev, Verifying requests from Slack
-	"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056", // docs.adyen.com, Verify HMAC signatures
+	"It's a Secret to Everybody",                                             // docs.github.com, Validating webhook deliveries
+	"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",                                 // Svix and Standard Webhooks libraries
+	"8f742231b10e8888abcd99yyyzzz85a5",                                       // docs.slack.dev, Verifying requests from Slack
+	"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056",       // docs.adyen.com, Verify HMAC signatures
+	"pdl_ntfset_01hsdn8d43dt7mezr1ef2jtbaw_hKkRiCGyyRhbFwIUuqiTBgI7gnWoV0Gr", // paddle-go-sdk
+	"30291a20-0bd1-4267-9b0f-e6e7b123c0bf",                                   // coinbase-commerce-node
+	"Ibxx_5AKakO-3qeNVR61Dw",                                                 // square-nodejs-sdk
+	"Dfsfh56dgKl",                                                            // T-Bank's API documentation
 }
 
 // IsSample says whether the secret is a published sample, which must not guard
