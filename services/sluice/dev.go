@@ -30,6 +30,8 @@ type devCmd struct {
 	Database string     `help:"Use this database instead of a PostgreSQL server of its own." placeholder:"URL"`
 	Listen   string     `help:"Where webhooks come in; another port if this one is taken." default:"127.0.0.1:8080"`
 	API      string     `help:"Where the shop's API is." default:"127.0.0.1:8081"`
+	Public   string     `help:"Where Payme and Click call." default:"127.0.0.1:8082"`
+	ClickAPI string     `help:"Where the stand-in for Click's API is." default:"127.0.0.1:8083"`
 	Admin    string     `help:"Where health, metrics and profiles are." default:"127.0.0.1:9090"`
 	Mode     event.Mode `help:"live or test: which of the providers' worlds this deployment is." default:"test"`
 	Verbose  bool       `help:"Show the roles' log here, not only in the data directory." short:"v"`
@@ -84,6 +86,12 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 
+	stopClick, err := d.standIn(dir, e, fail)
+	if err != nil {
+		return err
+	}
+	defer stopClick()
+
 	step := p.Step("roles")
 	cfg, err := read[daemon.Config](e)
 	if err != nil {
@@ -106,7 +114,7 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 		step.Fail()
 		return err
 	}
-	step.Done("ingress, processor, relay, merchant, reconciler")
+	step.Done(strings.Join(roleNames(), ", "))
 	if d.Demo || d.Exit {
 		ok, err := d.demo(ctx, e, p, log, began)
 		switch {
@@ -156,14 +164,16 @@ func (d devCmd) log(dir *dev.Dir, errs io.Writer) (*slog.Logger, io.Closer, erro
 
 // settings decides the rest of e and leaves it where other commands find it.
 func (d devCmd) settings(dir *dev.Dir, e environment) error {
-	endpoints, err := dir.Endpoints()
-	if err != nil {
-		return err
-	}
-	for name, at := range map[string]string{"SLUICE_INGRESS_ADDRESS": d.Listen, "SLUICE_MERCHANT_ADDRESS": d.API, "SLUICE_ADMIN_ADDRESS": d.Admin} {
+	var err error
+	for name, at := range map[string]string{"SLUICE_INGRESS_ADDRESS": d.Listen, "SLUICE_MERCHANT_ADDRESS": d.API, "SLUICE_MERCHANT_PUBLIC_ADDRESS": d.Public,
+		clickAPI: d.ClickAPI, "SLUICE_ADMIN_ADDRESS": d.Admin} {
 		if e[name], err = address(dir, name, at); err != nil {
 			return err
 		}
+	}
+	endpoints, err := dir.Endpoints("http://" + e[clickAPI])
+	if err != nil {
+		return err
 	}
 	e["SLUICE_ENDPOINTS"], e["SLUICE_MODE"] = endpoints, string(d.Mode)
 	delete(e, "SLUICE_MERCHANT_TOKEN") // on loopback there is none
@@ -171,8 +181,9 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 	e["SLUICE_INGRESS_UNREADY"] = "0s" // no load balancer here to wait for
 	e["SLUICE_INGRESS_URL"] = "http://" + e["SLUICE_INGRESS_ADDRESS"]
 	e["SLUICE_MERCHANT_URL"] = "http://" + e["SLUICE_MERCHANT_ADDRESS"]
+	e["SLUICE_MERCHANT_PUBLIC_URL"] = "http://" + e["SLUICE_MERCHANT_PUBLIC_ADDRESS"]
 	shared := map[string]string{}
-	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL"} {
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL", "SLUICE_MERCHANT_PUBLIC_URL"} {
 		shared[name] = e[name]
 	}
 	if len(d.Kafka) == 0 {
@@ -243,6 +254,7 @@ func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
 	p.Title("Where")
 	p.Table([][]string{
 		{"webhooks", e["SLUICE_INGRESS_URL"] + "/webhooks/{" + strings.Join([]string{dev.Stripe, dev.Shop, dev.Declared}, ",") + "}"},
+		{"Payme, Click", e["SLUICE_MERCHANT_PUBLIC_URL"] + "/webhooks/{" + dev.Payme + "," + dev.Click + "}"},
 		{"orders", e["SLUICE_MERCHANT_URL"] + "/v1/orders/{id}"},
 		{"health, metrics", "http://" + e["SLUICE_ADMIN_ADDRESS"] + "/{readyz,metrics}"},
 		{"Kafka", e["KAFKA_BROKERS"]},
@@ -255,6 +267,7 @@ func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
 		dir.Source(),
 		`curl -X PUT $SLUICE_MERCHANT_URL/v1/orders/A-1 -H 'content-type: application/json' -d '{"amount":4990,"currency":"EUR"}'`,
 		program + " send stripe --order A-1 --amount 4990 --duplicates 4",
+		program + " send payme --order A-2 --amount 12500000   # once A-2 is registered, in UZS",
 		"curl $SLUICE_MERCHANT_URL/v1/orders/A-1",
 		"kcat -b $KAFKA_BROKERS -C -t orders.status.v1 -o beginning -e",
 		`psql "$DATABASE_URL" -c 'select order_id, status, paid, refunded, version from orders'`,
@@ -282,6 +295,6 @@ func (d devCmd) demo(ctx context.Context, e environment, p *terminal.Printer, lo
 		return false, err
 	}
 	defer store.Close()
-	return demo.Demo{Ingress: e["SLUICE_INGRESS_URL"], Merchant: e["SLUICE_MERCHANT_URL"], Endpoints: endpoints, Mode: s.Deployment.Mode,
+	return demo.Demo{Ingress: e["SLUICE_INGRESS_URL"], Merchant: e["SLUICE_MERCHANT_URL"], Public: e["SLUICE_MERCHANT_PUBLIC_URL"], Endpoints: endpoints, Mode: s.Deployment.Mode,
 		Kafka: s.Kafka, Store: store, Out: p, Log: log, Began: began}.Run(ctx)
 }

@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
+	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 	"sluice/services/sluice/dev"
+	"sluice/services/sluice/devclick"
 	"sluice/services/sluice/devdb"
 	"sluice/services/sluice/terminal"
 )
@@ -133,4 +137,31 @@ func await(ctx context.Context, step *terminal.Step, log *slog.Logger, what stri
 		step.Fail()
 	}
 	return err
+}
+
+// clickAPI is where the stand-in for Click's API is; a setting of sluice dev alone.
+const clickAPI = "SLUICE_DEV_CLICK_API"
+
+// standIn serves what the endpoints file names as Click's API, so that what is paid
+// there is confirmed as in production.
+func (d devCmd) standIn(dir *dev.Dir, e environment, fail context.CancelCauseFunc) (stop func(), err error) {
+	path, err := dir.Secret(dev.Click)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the secret of Click's stand-in: %w", err)
+	}
+	l, err := net.Listen("tcp", e[clickAPI])
+	if err != nil {
+		return nil, fmt.Errorf("stand in for Click's API: %w", err)
+	}
+	srv := &http.Server{Handler: devclick.New(strings.TrimSpace(string(secret))).Handler(), ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			fail(fmt.Errorf("the stand-in for Click's API ended: %w", err))
+		}
+	}()
+	return func() { _ = srv.Close() }, nil
 }

@@ -344,12 +344,12 @@ func TestSluiceDevRunsItsDemoAndKeepsEverythingFromRunToRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	t.Setenv("KAFKA_TLS", "true") // a setting for another cluster must not matter
 	day := func() int {
-		out, err := sluice(t, "dev", "--demo", "--exit", "--data-dir", dir, "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+		out, err := sluice(t, "dev", "--demo", "--exit", "--data-dir", dir, "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0", "--public", "127.0.0.1:0", "--click-api", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 		if err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "sluice.log"))
 			t.Fatalf("%v\n%s\n%s", err, out, log)
 		}
-		for _, want := range []string{"not for production", "first order status on Kafka", "refused with 401", "held: second_payment", "orders.status.v1", "unaccounted"} {
+		for _, want := range []string{"not for production", "first order status on Kafka", "refused with 401", "held: second_payment", "PerformTransaction", "looked_up.paid", "looked_up.failed", "orders.status.v1", "unaccounted"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("does not say %q", want)
 			}

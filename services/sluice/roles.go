@@ -41,6 +41,13 @@ type role struct {
 
 var roles = []role{ingressRole, processorRole, relayRole, merchantRole, reconcilerRole}
 
+func roleNames() (names []string) {
+	for _, r := range roles {
+		names = append(names, r.name)
+	}
+	return names
+}
+
 func roleNamed(name string) (role, error) {
 	var names []string
 	for _, r := range roles {

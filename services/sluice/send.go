@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -31,7 +32,7 @@ type sendCmd struct {
 	Object   string     `help:"Refund or dispute id. By default a new one."`
 	Amount   int64      `help:"Minor units (cents)." default:"4990"`
 	Total    int64      `help:"The whole payment, for refunds; the amount by default."`
-	Currency string     `help:"ISO 4217." default:"EUR"`
+	Currency string     `help:"ISO 4217; by default EUR, and UZS for Payme and Click."`
 	ID       string     `help:"Event id. By default a new one."`
 	Other    bool       `help:"An event of the other mode: live to a test deployment, or the reverse."`
 
@@ -45,6 +46,7 @@ type sendCmd struct {
 	File       string  `help:"Send recorded bodies instead: one JSON body, or one a line." type:"existingfile"`
 
 	URL       string `help:"Where ingress is." env:"SLUICE_INGRESS_URL"`
+	PublicURL string `help:"Where the merchant's public listener is, which Payme and Click call." env:"SLUICE_MERCHANT_PUBLIC_URL"`
 	Endpoints string `help:"The endpoints file." env:"SLUICE_ENDPOINTS"`
 	Mode      string `help:"The deployment's mode, live or test." env:"SLUICE_MODE"`
 	DataDir   string `help:"Of a running sluice dev: where to find all three." default:".sluice"`
@@ -62,7 +64,15 @@ Examples:
   sluice send stripe --forge                         a wrong signature: 401
   sluice send stripe --count 10000 --rate 1000       open loop, latency from when each was due
   sluice send stripe --count 100 --duplicates 2 --shuffle --burst 64
-  sluice send stripe --file event.json               a recorded body, signed anew`
+  sluice send stripe --file event.json               a recorded body, signed anew
+
+Payme and Click ask before they pay: with them it calls the merchant's public listener, as they would. The order must
+be registered first; amounts are tiyin.
+
+Examples:
+  sluice send payme --order A-2 --amount 12500000    check, create, perform
+  sluice send payme --order A-2 --type refund        cancel what was performed
+  sluice send click --order A-3 --duplicates 1       prepare and complete, each twice`
 }
 
 // Validate says everything that is wrong with what was asked for; kong calls it.
@@ -74,7 +84,7 @@ func (s *sendCmd) Validate() error {
 	if s.Amount < 0 || s.Total < 0 {
 		problems = append(problems, errors.New("--amount and --total must not be negative: minor units, as in 4990 for 49.90"))
 	}
-	if _, ok := order.Exponent(strings.ToUpper(s.Currency)); !ok {
+	if _, ok := order.Exponent(strings.ToUpper(s.Currency)); !ok && s.Currency != "" {
 		problems = append(problems, fmt.Errorf("--currency %q is not a code of ISO 4217, as EUR is", s.Currency))
 	}
 	return errors.Join(problems...)
@@ -84,6 +94,9 @@ func (s sendCmd) Run(ctx context.Context, c *console) error {
 	target, to, live, err := s.target()
 	if err != nil {
 		return err
+	}
+	if to.Provider.Profile().TwoWay {
+		return s.talk(ctx, c, target, to, live)
 	}
 	webhooks, err := s.webhooks(to, live)
 	if err != nil {
@@ -136,6 +149,7 @@ func (s *sendCmd) target() (send.Target, endpoint.Endpoint, bool, error) {
 		}
 	}
 	or(&s.URL, "SLUICE_INGRESS_URL", "http://127.0.0.1:8080")
+	or(&s.PublicURL, "SLUICE_MERCHANT_PUBLIC_URL", "http://127.0.0.1:8082")
 	or(&s.Endpoints, "SLUICE_ENDPOINTS", "endpoints.yaml")
 	or(&s.Mode, "SLUICE_MODE", "test")
 	set, err := deployment{Endpoints: s.Endpoints, Mode: event.Mode(s.Mode)}.load(e)
@@ -149,14 +163,18 @@ func (s *sendCmd) target() (send.Target, endpoint.Endpoint, bool, error) {
 			return send.Target{}, endpoint.Endpoint{}, false, fmt.Errorf("no endpoint %q in %s", s.Endpoint, s.Endpoints)
 		}
 	}
-	return newTarget(s.URL, to, s.Burst), to, (s.Mode == "live") != s.Other, nil
+	url, currency := s.URL, "EUR"
+	if to.Provider.Profile().TwoWay {
+		url, currency = s.PublicURL, "UZS"
+	}
+	s.Currency = cmp.Or(s.Currency, currency)
+	return newTarget(url, to, s.Burst), to, (s.Mode == "live") != s.Other, nil
 }
 
 func newTarget(url string, to endpoint.Endpoint, parallel int) send.Target {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = parallel
-	return send.Target{URL: strings.TrimRight(url, "/") + "/webhooks/" + to.Name, Provider: to.Provider, Secret: to.Secrets[0],
-		Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}}
+	return send.To(strings.TrimRight(url, "/")+"/webhooks/"+to.Name, to, &http.Client{Transport: transport, Timeout: 30 * time.Second})
 }
 
 // webhooks makes what is asked for, before it is repeated or shuffled.

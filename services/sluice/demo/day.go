@@ -16,6 +16,8 @@ type story struct {
 	amount   int64 // minor units of currency
 	currency string
 	endpoint string
+	// forgedClick: Click's API says that the payment, which was stated as paid, failed.
+	forgedClick bool
 	// late: the shop registers the order after its webhooks have come.
 	late   bool
 	events []happening
@@ -127,6 +129,16 @@ func day(run string) []story {
 
 	add("yen have no cents", 5800, "JPY", dev.Shop, want{status: order.Refunded, refunded: 5800},
 		at(120, order.KindPaid), of(at(380, order.KindRefund), "re", 5800))
+
+	add("Payme asks, creates, performs", 14900000, "UZS", dev.Payme, want{status: order.Paid}, at(140, order.KindPaid))
+
+	add("paid at Payme, and given back", 5990000, "UZS", dev.Payme, want{status: order.Refunded, refunded: 5990000},
+		at(150, order.KindPaid), at(400, order.KindRefund))
+
+	add("Click prepares and completes; its API confirms", 8700000, "UZS", dev.Click, want{status: order.Paid}, at(160, order.KindPaid))
+
+	add("a failed Click payment stated as paid: its API is believed", 25000000, "UZS", dev.Click, want{status: order.Failed},
+		at(170, order.KindPaid)).forgedClick = true
 
 	add("called off", 1200, "EUR", dev.Declared, want{status: order.Cancelled}, at(130, order.KindCancelled))
 	return orders

@@ -29,14 +29,15 @@ import (
 
 // Demo is one run.
 type Demo struct {
-	// Ingress and Merchant are the roles' addresses.
-	Ingress, Merchant string
-	Endpoints         endpoint.Set
-	Mode              event.Mode
-	Kafka             kafka.Config
-	Store             *postgres.Store
-	Out               *terminal.Printer
-	Log               *slog.Logger
+	// Ingress and Merchant are the roles' addresses, Public that of the merchant's
+	// listener for providers.
+	Ingress, Merchant, Public string
+	Endpoints                 endpoint.Set
+	Mode                      event.Mode
+	Kafka                     kafka.Config
+	Store                     *postgres.Store
+	Out                       *terminal.Printer
+	Log                       *slog.Logger
 	// Began is when the program was started.
 	Began time.Time
 }
@@ -66,6 +67,10 @@ func (d Demo) Run(ctx context.Context) (bool, error) {
 		}
 	}
 	waves, err := d.deliveries(stories, time.Now().Add(-10*time.Hour).Truncate(time.Second))
+	if err != nil {
+		return false, err
+	}
+	calls, err := d.talk(ctx, stories)
 	if err != nil {
 		return false, err
 	}
@@ -99,6 +104,7 @@ func (d Demo) Run(ctx context.Context) (bool, error) {
 		{"webhooks sent, in random order and with repeats", fmt.Sprint(sent.total())},
 		{"  accepted (2xx)", fmt.Sprint(sent[http.StatusOK])},
 		{"  refused (401, a wrong signature)", fmt.Sprint(sent[http.StatusUnauthorized])},
+		{"calls of Payme and Click, each answered", fmt.Sprint(calls)},
 		{"first order status on Kafka", fmt.Sprintf("%.1f s after the start", topic.firstSeen().Sub(d.Began).Seconds())},
 	})
 	return d.report(stories, ends, topic, before, books, sent), nil
@@ -145,6 +151,9 @@ func (d Demo) deliveries(stories []story, morning time.Time) (waves, error) {
 		if !ok {
 			return w, fmt.Errorf("the endpoints file has no endpoint %q, which the demo needs", s.endpoint)
 		}
+		if to.Provider.Profile().TwoWay {
+			continue
+		}
 		for _, h := range s.events {
 			f := h.fact
 			f.Time = morning.Add(h.at)
@@ -170,6 +179,38 @@ func (d Demo) deliveries(stories []story, morning time.Time) (waves, error) {
 	w.middle = append(w.middle, stray...)
 	random.Shuffle(len(w.middle), func(i, j int) { w.middle[i], w.middle[j] = w.middle[j], w.middle[i] })
 	return w, err
+}
+
+// talk has Payme and Click ask and pay. It says how many calls were made.
+func (d Demo) talk(ctx context.Context, stories []story) (calls int, err error) {
+	client := &http.Client{Timeout: 30 * time.Second}
+	for _, s := range stories {
+		to, ok := d.Endpoints.Get(s.endpoint)
+		if !ok || !to.Provider.Profile().TwoWay {
+			continue
+		}
+		target := send.To(d.Public+"/webhooks/"+s.endpoint, to, client)
+		for _, h := range s.events {
+			f := h.fact
+			f.Time = time.Now()
+			var made []send.Call
+			if s.forgedClick {
+				made, err = target.TalkForgedClick(ctx, to, f)
+			} else {
+				made, err = target.Talk(ctx, to, f, 0, false)
+			}
+			if err != nil {
+				return calls, fmt.Errorf("pay order %s at %s: %w", s.id, s.endpoint, err)
+			}
+			for _, call := range made {
+				calls++
+				if call.Status != http.StatusOK || call.Code != 0 {
+					return calls, fmt.Errorf("pay order %s at %s: %s was answered %d %s", s.id, s.endpoint, call.Name, call.Status, call.Text)
+				}
+			}
+		}
+	}
+	return calls, nil
 }
 
 // strays are authentic webhooks that no order is waiting for: of a type that
@@ -215,7 +256,7 @@ func (d Demo) send(ctx context.Context, ds []delivery, sent answers) (err error)
 		results := make(chan send.Answer)
 		for _, one := range chunk {
 			to, _ := d.Endpoints.Get(one.endpoint)
-			target := send.Target{URL: d.Ingress + "/webhooks/" + one.endpoint, Provider: to.Provider, Secret: to.Secrets[0], Client: client}
+			target := send.To(d.Ingress+"/webhooks/"+one.endpoint, to, client)
 			go func() { results <- target.Patiently(ctx, one.Webhook) }()
 		}
 		for range chunk {

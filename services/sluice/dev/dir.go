@@ -100,18 +100,32 @@ var endpointsTemplate string
 const (
 	Stripe   = "stripe"
 	Shop     = "shop"
+	Payme    = "payme"
+	Click    = "click"
 	Declared = "acme-pay"
 )
 
+// standIn is the line of the endpoints file that says where the stand-in for Click's
+// API is.
+var standIn = regexp.MustCompile(`(?m)^(\s*base_url: )http://\S+(  # sluice dev's stand-in for Click's API)$`)
+
 // Endpoints is the path of the endpoints file. It is made once; then it is the
-// user's to change.
-func (d *Dir) Endpoints() (string, error) {
+// user's to change. Only where the stand-in for Click's API is, is kept right.
+func (d *Dir) Endpoints(clickAPI string) (string, error) {
 	path := d.Path("endpoints.yaml")
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	text, err := os.ReadFile(path)
+	if err == nil {
+		now := standIn.ReplaceAll(text, []byte("${1}"+clickAPI+"${2}"))
+		if bytes.Equal(now, text) {
+			return path, nil
+		}
+		return path, os.WriteFile(path, now, 0o600)
 	}
-	secrets := map[string]string{}
-	for _, name := range []string{Stripe, Shop, Declared} {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read endpoints file: %w", err)
+	}
+	secrets := map[string]string{"click_api": clickAPI}
+	for _, name := range []string{Stripe, Shop, Payme, Click, Declared} {
 		file, err := d.Secret(name)
 		if err != nil {
 			return "", fmt.Errorf("make secret of endpoint %s: %w", name, err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sluice/pkg/endpoint"
@@ -27,7 +28,7 @@ func TestSecretsAndEndpointsStayFromRunToRun(t *testing.T) {
 	load := func() map[string]string {
 		d := open(t, path)
 		defer d.Close()
-		file, err := d.Endpoints()
+		file, err := d.Endpoints("http://127.0.0.1:8083")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestSecretsAndEndpointsStayFromRunToRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets := map[string]string{}
-		for _, name := range []string{Stripe, Shop, Declared} {
+		for _, name := range []string{Stripe, Shop, Payme, Click, Declared} {
 			e, ok := set.Get(name)
 			if !ok {
 				t.Fatalf("no endpoint %s", name)
@@ -62,18 +63,42 @@ func TestSecretsAndEndpointsStayFromRunToRun(t *testing.T) {
 
 func TestTheEndpointsFileIsTheUsersOnceItIsMade(t *testing.T) {
 	d := open(t, t.TempDir())
-	file, err := d.Endpoints()
+	file, err := d.Endpoints("http://127.0.0.1:8083")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Endpoints(); err != nil {
+	if _, err := d.Endpoints("http://127.0.0.1:8083"); err != nil {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(file); string(text) != "mine" {
 		t.Error("the user's endpoints file was overwritten")
+	}
+}
+
+func TestTheStandInForClicksAPIIsFoundWhereItIsNow(t *testing.T) {
+	d := open(t, t.TempDir())
+	file, err := d.Endpoints("http://127.0.0.1:8083")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := os.ReadFile(file)
+	if _, err := d.Endpoints("http://127.0.0.1:9999"); err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := os.ReadFile(file); string(now) != strings.ReplaceAll(string(first), ":8083", ":9999") || string(now) == string(first) {
+		t.Errorf("it is now\n%s", now)
+	}
+	if err := os.WriteFile(file, []byte("    base_url: http://127.0.0.1:8083\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Endpoints("http://127.0.0.1:9999"); err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := os.ReadFile(file); !strings.Contains(string(now), ":8083") {
+		t.Error("an address of the user's own was changed")
 	}
 }
 
@@ -87,7 +112,7 @@ func TestADataDirectoryInUseIsRefused(t *testing.T) {
 
 func TestNobodyElseCanReadWhatIsSecret(t *testing.T) {
 	d := open(t, t.TempDir())
-	if _, err := d.Endpoints(); err != nil {
+	if _, err := d.Endpoints("http://127.0.0.1:8083"); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.WriteEnvironment(map[string]string{"DATABASE_URL": "secret"}); err != nil {

@@ -5,7 +5,9 @@ package sample
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -40,7 +42,9 @@ type Fact struct {
 type Webhook struct {
 	ID          string
 	ContentType string
-	Body        []byte
+	// Headers are what the provider sends beside the signature.
+	Headers map[string]string
+	Body    []byte
 }
 
 type object = map[string]any
@@ -56,13 +60,33 @@ func Make(provider string, f Fact) (Webhook, error) {
 	if body == nil {
 		return Webhook{}, fmt.Errorf("no sample of a %s event of provider %s; it has %s", f.Kind, provider, kinds(func(k order.Kind) bool { return maker(Fact{Kind: k}) != nil }))
 	}
-	return wrap(f, body)
+	w, err := wrap(f, body)
+	if headers, ok := headers[provider]; ok && err == nil {
+		w.Headers = headers(f)
+	}
+	return w, err
 }
 
 var makers = map[string]func(Fact) object{
-	"stripe":            stripe,
+	"adyen":             adyen,
+	"paddle":            paddle,
+	"razorpay":          razorpay,
+	"shopify":           shopify,
+	"square":            square,
 	"standard_webhooks": standard,
+	"stripe":            stripe,
 	"svix":              standard,
+}
+
+var headers = map[string]func(Fact) map[string]string{"shopify": shopifyHeaders, "razorpay": razorpayHeaders}
+
+// number makes a number of digits of a text, the same for the same text, as
+// providers have for ids.
+func number(text string, digits int) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	low := int64(math.Pow10(digits - 1))
+	return low + int64(h.Sum64()%uint64(9*low))
 }
 
 func wrap(f Fact, body object) (Webhook, error) {

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +17,29 @@ func fact(k order.Kind) Fact {
 	return Fact{Kind: k, ID: "evt_1", Order: "order-1", Payment: "pi_1", Object: "re_1", Amount: 1250, Currency: "EUR", Total: 5000, Time: at, Live: true}
 }
 
+// whole are the providers that every kind of fact can be made of.
+var whole = map[string]bool{"stripe": true, "standard_webhooks": true, "svix": true}
+
+// derivesID are the providers whose ids the sample cannot choose.
+var derivesID = map[string]bool{"adyen": true, "shopify": true}
+
 func check(t *testing.T, p webhook.Provider, w Webhook, f Fact) {
 	t.Helper()
 	secret, err := webhook.NewSecret("s", "whsec_"+"c2FtcGxlLXNlY3JldC1zYW1wbGUtc2VjcmV0LTAx")
+	if err == nil && p.CheckSecret(secret) != nil {
+		secret, err = webhook.NewSecret("s", strings.Repeat("0f3b9a77", 8)) // a key in hex
+	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	const url = "https://shop.example/webhooks/square"
+	if l, ok := p.(webhook.Located); ok {
+		p = l.WithURL(url)
+	}
+	if s, ok := p.(webhook.Sealing); ok {
+		if w.Body, err = s.Seal(secret, w.Body); err != nil {
+			t.Fatal(err)
+		}
 	}
 	signed, err := p.Sign(secret, w.ID, at, w.Body)
 	if err != nil {
@@ -30,12 +49,24 @@ func check(t *testing.T, p webhook.Provider, w Webhook, f Fact) {
 	for k, v := range signed {
 		h.Set(k, v)
 	}
-	if v := p.Verify(webhook.Request{Method: "POST", Header: h.Values, Body: w.Body}, []webhook.Secret{secret}, at); v.Outcome != webhook.Valid {
+	for k, v := range w.Headers {
+		h.Set(k, v)
+	}
+	if v := p.Verify(webhook.Request{Method: "POST", URL: url, Header: h.Values, Body: w.Body}, []webhook.Secret{secret}, at); v.Outcome != webhook.Valid {
 		t.Errorf("%s: the signature does not verify: %s", f.Kind, v.Reason)
 	}
 	r, err := p.Read(h.Values, w.Body)
 	if err != nil {
 		t.Fatalf("%s: %v", f.Kind, err)
+	}
+	if r.Mode == "" { // the provider states none: it is the endpoint's
+		r.Mode = event.Live
+	}
+	if derivesID[p.Name()] {
+		if r.ID == "" || f.Kind != order.KindCancelled && r.Payment == "" {
+			t.Errorf("%s has no id or payment: %+v", f.Kind, r)
+		}
+		f.ID, f.Payment, f.Object = r.ID, r.Payment, r.Object
 	}
 	if r.Fact != f.Kind || r.ID != f.ID || r.Payment != f.Payment || !r.Time.Equal(at) || r.Mode != event.Live {
 		t.Errorf("%s reads as %+v", f.Kind, r)
@@ -48,6 +79,11 @@ func check(t *testing.T, p webhook.Provider, w Webhook, f Fact) {
 		if r.Object != f.Object {
 			t.Errorf("%s: object reads as %q", f.Kind, r.Object)
 		}
+	case order.KindFailed:
+		if p.Name() == "shopify" { // its transactions name Shopify's order alone
+			break
+		}
+		fallthrough
 	default:
 		if r.Order != f.Order {
 			t.Errorf("%s: order reads as %q", f.Kind, r.Order)
@@ -71,8 +107,8 @@ func TestEverySampleSignsVerifiesAndReadsAsTheFactItStates(t *testing.T) {
 			made++
 			check(t, p, w, f)
 		}
-		if made < 9 {
-			t.Errorf("%s: only %d kinds", name, made)
+		if fewest := map[bool]int{true: 9, false: 4}[whole[name]]; made < fewest {
+			t.Errorf("%s: only %d kinds, not %d", name, made, fewest)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/pkg/endpoint"
 	"sluice/pkg/webhook"
 	"sluice/services/sluice/sample"
 )
@@ -24,6 +25,18 @@ type Target struct {
 	Provider webhook.Provider
 	Secret   webhook.Secret
 	Client   *http.Client
+	// SignedURL is what a Located provider signs: the endpoint's url, not where it is
+	// sent to here.
+	SignedURL string
+}
+
+// To is how an endpoint's webhooks are signed, sent to url.
+func To(url string, e endpoint.Endpoint, client *http.Client) Target {
+	t := Target{URL: url, Provider: e.Provider, Client: client, SignedURL: e.URL}
+	if len(e.Secrets) > 0 {
+		t.Secret = e.Secrets[0]
+	}
+	return t
 }
 
 // Webhook is one delivery.
@@ -44,33 +57,62 @@ type Answer struct {
 
 // Post delivers one webhook, signed at the moment at.
 func (t Target) Post(ctx context.Context, w Webhook, at time.Time) Answer {
-	headers, err := t.Provider.Sign(t.Secret, w.ID, at, w.Body)
+	a, _ := t.exchange(ctx, w, at)
+	return a
+}
+
+// maxAnswer is what is read of an answer's body.
+const maxAnswer = 64 << 10
+
+// exchange delivers one webhook and reads what it is answered.
+func (t Target) exchange(ctx context.Context, w Webhook, at time.Time) (Answer, []byte) {
+	body, headers, err := t.sign(w, at)
 	if err != nil {
-		return Answer{Err: err}
+		return Answer{Err: err}, nil
 	}
-	body := w.Body
 	if w.Forge {
 		body = append(slices.Clip(body), '\n')
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.URL, bytes.NewReader(body))
 	if err != nil {
-		return Answer{Err: err}
+		return Answer{Err: err}, nil
 	}
 	if w.ContentType != "" {
 		req.Header.Set("Content-Type", w.ContentType)
 	}
-	for name, value := range headers {
-		req.Header.Set(name, value)
+	for _, set := range []map[string]string{headers, w.Headers} { // what is unsigned is the sample's to say
+		for name, value := range set {
+			req.Header.Set(name, value)
+		}
 	}
 	resp, err := t.Client.Do(req)
 	if err != nil {
-		return Answer{Err: err}
+		return Answer{Err: err}, nil
 	}
 	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return Answer{Err: err}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
 	}
-	return Answer{Status: resp.StatusCode}
+	if err != nil {
+		return Answer{Err: err}, nil
+	}
+	return Answer{Status: resp.StatusCode}, answer
+}
+
+// sign signs in the headers, or within the body, or both, as the provider does.
+func (t Target) sign(w Webhook, at time.Time) (body []byte, headers map[string]string, err error) {
+	p, body := t.Provider, w.Body
+	if located, ok := p.(webhook.Located); ok && t.SignedURL != "" {
+		p = located.WithURL(t.SignedURL)
+	}
+	if sealing, ok := p.(webhook.Sealing); ok {
+		if body, err = sealing.Seal(t.Secret, body); err != nil {
+			return nil, nil, err
+		}
+	}
+	headers, err = p.Sign(t.Secret, w.ID, at, body)
+	return body, headers, err
 }
 
 // Pace is how deliveries follow each other.
