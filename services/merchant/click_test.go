@@ -131,6 +131,7 @@ func TestClicksTestPageRunsThrough(t *testing.T) {
 	// 8: a cancellation after it; the order stays reserved until Click's API has said so.
 	cancel := complete("3219876543", "ORD-3001", "125050", "1", "-5017")
 	s.says(s.click(cancel), -9)
+	s.pass(time.Minute)
 	s.says(s.click(cancel), -9)
 	if got := s.reserved("ORD-3001"); got == "" {
 		t.Error("an unsigned error field released a paid order")
@@ -173,6 +174,7 @@ func TestAFailedPaymentIsCancelledAndTheOrderOpen(t *testing.T) {
 	}
 	// error is not signed: who turns it around gets no success, but Click is asked.
 	s.says(s.click(complete("3219876601", "ORD-3003", "5000.50", no, "0")), -9)
+	s.pass(time.Minute)
 	s.says(s.click(complete("3219876601", "ORD-3003", "5000.50", no, "0")), -9)
 	s.says(s.click(failed), -9)
 	if got := s.reserved("ORD-3003"); got != "click 3219876601" {

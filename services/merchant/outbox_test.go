@@ -17,6 +17,7 @@ import (
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 	"sluice/pkg/testkit"
+	"sluice/pkg/webhook"
 )
 
 func TestWithoutKafkaPaymentsAreTakenAndWait(t *testing.T) {
@@ -121,6 +122,25 @@ func TestACrashBeforeTheMarkRepeatsTheRecord(t *testing.T) {
 	for _, id := range []string{paymeID + ":CreateTransaction", paymeID + ":PerformTransaction"} {
 		if got := seen[id]; len(got) != 2 || got[0] != got[1] {
 			t.Errorf("%s: %q, want the same twice", id, got)
+		}
+	}
+}
+
+// What the processor will read is what the transaction was made for, or nothing is
+// committed.
+func TestNoEventTellsOfAnotherOrderOrAmount(t *testing.T) {
+	s := newShop(t)
+	q := request{endpoint: s.m.routes["payme"].endpoint, received: s.now(),
+		Request: webhook.Request{Body: []byte(`{"method":"CreateTransaction","params":` + createParams(paymeID, "o", 1000, atPayme) + `}`)}}
+	if _, err := q.event("k", nil, "o", 1000); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []struct {
+		order  string
+		amount int64
+	}{{"p", 1000}, {"o", 1001}} {
+		if _, err := q.event("k", nil, other.order, other.amount); err == nil {
+			t.Errorf("taken for %+v", other)
 		}
 	}
 }
