@@ -55,6 +55,7 @@ func TestTwilioBindsEveryBody(t *testing.T) {
 		"JSON without a hash":           {url, string(json), url, Invalid},
 		"JSON with an empty hash":       {url + "?bodySHA256=", string(json), url + "?bodySHA256=", Invalid},
 		"two hashes":                    {bound + "&bodySHA256=00", string(json), bound + "&bodySHA256=00", Invalid},
+		"two hashes, the second right":  {url + "?bodySHA256=00&" + bound[len(url)+1:], string(json), url + "?bodySHA256=00&" + bound[len(url)+1:], Invalid},
 		"a hash in upper case":          {url + "?bodySHA256=" + "AB", "x", url + "?bodySHA256=AB", Invalid},
 		"an address that was signed on": {url, "", url, Valid}, // and is not read: it states no id
 	} {
