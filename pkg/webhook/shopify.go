@@ -40,7 +40,7 @@ func shopifyProfile(title, header, id string) Profile {
 		Signature: "HMAC-SHA256 in base64 over the body, in " + header,
 		Covers:    "the whole body",
 		Leaves:    "the topic, the shop, the ids and the time: they are in headers",
-		Instead:   "what an event states is in its body, and a fact counts once for its order or refund, however often and under whatever id it comes",
+		Instead:   "a body states only what it says by itself, under whatever topic it comes, and a fact counts once for its order or refund, however often and under whatever id",
 		ID:        id,
 		Trust:     event.Signed,
 		Retries:   4 * time.Hour, // eight times in four hours (shopify.dev changelog)
@@ -51,6 +51,10 @@ func shopifyProfile(title, header, id string) Profile {
 // order of Shopify's: that is the only id which all of them name. The shop's own
 // reference is the order's name ("#1001") unless the endpoint says another place, for
 // example note_attributes[name=order_ref].value.
+//
+// The topic is not signed, so no fact rests on it alone: a body sent again under
+// another topic states only what it says by itself. A paid order says "paid", a
+// cancelled one when it was, a dispute of what type it is.
 //
 // A refund is the sum of its transactions that succeeded, one for each way it is paid
 // back; without one it gives back goods, not money. An updated order says that
@@ -67,7 +71,7 @@ var shopifyLayout = Layout{
 	AmountUnit:  "decimal",
 	Currency:    Paths{"currency", "transactions.0.currency"},
 	Facts: []Fact{
-		shopifyOrder("orders/paid", order.KindPaid, "", "total_price"),
+		shopifyOrder("orders/paid", order.KindPaid, "paid", "total_price"),
 		shopifyOrder("orders/updated", order.KindPaid, "paid", "total_price"),
 		shopifyOrder("orders/updated", order.KindRefundTotal, "partially_refunded", "=0", "=partial"),
 		shopifyOrder("orders/updated", order.KindRefundTotal, "refunded", "total_price", "=full"),
@@ -87,28 +91,27 @@ var shopifyLayout = Layout{
 		shopifyTransaction("authorization", "failure"),
 		shopifyTransaction("authorization", "error"),
 
-		{Type: "disputes/create", Kind: order.KindDisputeOpened, Object: Paths{"id"}},
-		shopifyDispute("won", order.KindDisputeWon),
-		shopifyDispute("lost", order.KindDisputeLost),
-		shopifyDispute("accepted", order.KindDisputeLost),
+		shopifyDispute("disputes/create", "type", "chargeback", order.KindDisputeOpened),
+		shopifyDispute("disputes/create", "type", "inquiry", order.KindDisputeOpened),
+		shopifyDispute("disputes/update", "status", "won", order.KindDisputeWon),
+		shopifyDispute("disputes/update", "status", "lost", order.KindDisputeLost),
+		shopifyDispute("disputes/update", "status", "accepted", order.KindDisputeLost),
 	},
 }
 
 const shopifyRefunded = "transactions[kind=refund,status=success].amount"
 
 func shopifyOrder(topic string, kind order.Kind, status, amount string, extent ...string) Fact {
-	f := Fact{Type: topic, Kind: kind, Order: Paths{"name"}, Payment: Paths{"id"}, Amount: Paths{amount}, Extent: extent}
+	f := Fact{Type: topic, Kind: kind, When: map[string]string{"financial_status": status},
+		Order: Paths{"name"}, Payment: Paths{"id"}, Amount: Paths{amount}, Extent: extent}
 	if kind == order.KindRefundTotal {
 		f.PaymentAmount = Paths{"total_price"}
-	}
-	if status != "" {
-		f.When = map[string]string{"financial_status": status}
 	}
 	return f
 }
 
 func shopifyCancelled(topic, status string) Fact {
-	return Fact{Type: topic, Kind: order.KindCancelled, When: map[string]string{"financial_status": status},
+	return Fact{Type: topic, Kind: order.KindCancelled, When: map[string]string{"financial_status": status, "cancelled_at": "*"},
 		Order: Paths{"name"}, Amount: Paths{"total_price"}}
 }
 
@@ -116,6 +119,6 @@ func shopifyTransaction(kind, status string) Fact {
 	return Fact{Type: "order_transactions/create", Kind: order.KindFailed, When: map[string]string{"kind": kind, "status": status}}
 }
 
-func shopifyDispute(status string, kind order.Kind) Fact {
-	return Fact{Type: "disputes/update", Kind: kind, When: map[string]string{"status": status}, Object: Paths{"id"}}
+func shopifyDispute(topic, key, word string, kind order.Kind) Fact {
+	return Fact{Type: topic, Kind: kind, When: map[string]string{"type": "*", key: word}, Object: Paths{"id"}}
 }
