@@ -169,6 +169,7 @@ func TestACertificateIsOnlySoughtAtItsProvidersOwnHosts(t *testing.T) {
 		"https://s3.amazonaws.com/evil/a.pem":                         {ReasonCertificate, ReasonCertificate},
 		"https://sns.us-east-1.s3.amazonaws.com/a.pem":                {ReasonCertificate, ReasonCertificate},
 		"https://snsxus-east-1.amazonaws.com/a.pem":                   {ReasonCertificate, ReasonCertificate},
+		"https://evil-sns.us-east-1.amazonaws.com/a.pem":              {ReasonCertificate, ReasonCertificate},
 		"https://sns.x.amazonaws.com/a.pem":                           {ReasonCertificate, ReasonCertificate},
 		"http://api.paypal.com/x":                                     {ReasonCertificate, ReasonCertificate},
 		"http://sns.us-east-1.amazonaws.com/a.pem":                    {ReasonCertificate, ReasonCertificate},

@@ -74,6 +74,9 @@ var samples = []string{
 	"30291a20-0bd1-4267-9b0f-e6e7b123c0bf",                                   // coinbase-commerce-node
 	"Ibxx_5AKakO-3qeNVR61Dw",                                                 // square-nodejs-sdk
 	"Dfsfh56dgKl",                                                            // T-Bank's API documentation
+	"KeyFromMerchantCabinet",                                                 // Payme's PHP template
+	"your_secret_key_here",                                                   // Mercado Pago's SDK
+	"integration_public_key:integration_private_key",                         // Braintree's SDKs
 }
 
 // IsSample says whether the secret is a published sample, which must not guard
