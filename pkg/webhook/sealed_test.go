@@ -148,7 +148,13 @@ func TestTBankSignsTheValuesOfItsRootObject(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", name, v, c.want)
 		}
 	}
-	// The password's place among the keys: at either end, too.
+	// The documentation's own token: the password stands among the values by its name.
+	docs := `{"TerminalKey":"1321054611234DEMO","OrderId":"201709","Success":true,"Status":"AUTHORIZED","PaymentId":8742591,"ErrorCode":"0","Amount":9855,"CardId":322264,` +
+		`"Pan":"430000******0777","ExpDate":"1122","RebillId":101709,"Token":"b906d28e76c6428e37b25fcf86c0adc52c63d503013fdd632e300593d165766b"}`
+	if v := p.Verify(Request{Header: headersOf(), Body: []byte(docs)}, []Secret{VectorSecret("docs", "Dfsfh56dgKl")}, noon); v.Outcome != Valid {
+		t.Errorf("the documentation's example: %+v", v)
+	}
+	// At either end, too.
 	for _, body := range []string{`{"Zebra":"z"}`, `{"A":"a"}`, `{"Passwora":"a","Passwore":"b"}`} {
 		if v := p.Verify(Request{Header: headersOf(), Body: []byte(sign(body))}, []Secret{s}, noon); v.Outcome != Valid {
 			t.Errorf("%s: %+v", body, v)
@@ -319,6 +325,19 @@ func TestABraintreeNotificationIsRead(t *testing.T) {
 	} {
 		if r, err := p.Read(headersOf(), form(doc)); err == nil || r != (Reading{}) || strings.Contains(err.Error(), "txn_1") {
 			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+func TestOnlyASmallPartOfXMLIsRead(t *testing.T) {
+	for doc, reads := range map[string]bool{
+		"<n><k>a</k></n>": true, "<n/>": true, " <!-- a --><n/>\n": true, "<other><k>1</k><k>2</k></other>": true,
+		"": false, " ": false, "<n/><m/>": false, "<!DOCTYPE n><n/>": false, "<n><!ENTITY a></n>": false, "<n><k/><k/></n>": false, "<n>": false, "</n>": false, "x": false,
+		strings.Repeat("<a>", 100) + strings.Repeat("</a>", 100): true,
+		strings.Repeat("<a>", 101) + strings.Repeat("</a>", 101): false,
+	} {
+		if _, err := wanted("n.k").scanXML([]byte(doc)); (err == nil) != reads {
+			t.Errorf("%.60q: %v", doc, err)
 		}
 	}
 }
