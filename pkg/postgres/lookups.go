@@ -211,7 +211,7 @@ func (tx Tx) ReviewUnansweredLookups(ctx context.Context, now time.Time, limit i
 
 // decideLookup is a person's word on a look-up without an answer. refetch: it is
 // asked at once, and they again after another grace. dismiss: nothing more is
-// expected of it; what it was to settle changes nothing.
+// expected of it; what it was to settle changes nothing, and reserves no order.
 func (tx Tx) decideLookup(ctx context.Context, now time.Time, subject string, action ReviewDecision) error {
 	source, object, _ := strings.Cut(subject, " ")
 	if object == "" {
@@ -235,8 +235,10 @@ func (tx Tx) decideLookup(ctx context.Context, now time.Time, subject string, ac
 		if n, err := tx.q.GiveUpLookup(ctx, timestamp(now), no, object); err != nil || n == 0 {
 			return wrap("give up a look-up", err)
 		}
-		_, err := tx.settleHints(ctx, now, no, object, maxArming)
-		return err
+		if _, err := tx.settleHints(ctx, now, no, object, maxArming); err != nil {
+			return err
+		}
+		return wrap("release the order", tx.q.ReleaseGivenUp(ctx, no, object))
 	}
 	return fmt.Errorf("%w: a look-up without an answer can only be dismissed or refetched", ErrDecision)
 }

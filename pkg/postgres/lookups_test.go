@@ -292,6 +292,47 @@ func (d desk) decideLate(id int64, action postgres.ReviewDecision) {
 	}
 }
 
+// What nobody will ever confirm must not keep an order from being paid for good.
+func TestAGivenUpLookUpReservesNoOrder(t *testing.T) {
+	d := newDesk(t)
+	for _, id := range []string{"o", "other"} {
+		if _, err := d.Register(t.Context(), at, postgres.Registration{OrderID: id, Amount: 1000, Currency: "EUR"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.hold(at, hint("77:1", "p 1", at))
+	err := d.InTx(t.Context(), func(tx postgres.Tx) error {
+		for id, payment := range map[string]string{"o": "77", "other": "78"} {
+			c, found, err := tx.LockCheckout(t.Context(), at, id, "psp")
+			if err != nil || !found {
+				return fmt.Errorf("lock order %s: %v, %w", id, found, err)
+			}
+			if err := tx.Reserve(t.Context(), c.OrderNo, postgres.Reservation{Source: "psp", Payment: payment, At: at}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserved := func(id string) bool {
+		r, err := d.Reservation(t.Context(), later, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r != nil
+	}
+	item := d.unanswered(later)[0]
+	if !reserved("o") {
+		t.Fatal("released before anybody decided")
+	}
+	d.decide(item.ID, postgres.Decision{Action: postgres.Dismiss})
+	if reserved("o") || !reserved("other") {
+		t.Errorf("reserved after it was given up: %v, and another's order: %v", reserved("o"), reserved("other"))
+	}
+}
+
 func TestAFloodOfForgedObjectsIsNotAFloodOfReviewItems(t *testing.T) {
 	d := newDesk(t)
 	var hints []postgres.Hint

@@ -161,3 +161,15 @@ func (q *Queries) PutReservation(ctx context.Context, arg PutReservationParams) 
 	)
 	return err
 }
+
+const releaseGivenUp = `-- name: ReleaseGivenUp :exec
+DELETE FROM reservations r USING hints h, orders o
+WHERE h.source_no = $1 AND h.object = $2 AND o.order_id = h.order_id AND o.order_id <> ''
+  AND r.order_no = o.order_no AND r.source_no = h.source_no AND r.expires_at IS NULL
+  AND h.event_id = r.payment_id || ':1'
+`
+
+func (q *Queries) ReleaseGivenUp(ctx context.Context, sourceNo int16, object string) error {
+	_, err := q.db.Exec(ctx, releaseGivenUp, sourceNo, object)
+	return err
+}
