@@ -12,9 +12,9 @@ const (
 	maxChain = 8        // certificates in it
 )
 
-// parse reads a chain of PEM certificates, the signing one first. Text around them and
+// Parse reads a chain of PEM certificates, the signing one first. Text around them and
 // blocks of other kinds are passed over.
-func parse(text []byte) (chain []*x509.Certificate, err error) {
+func Parse(text []byte) (chain []*x509.Certificate, err error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("is larger than %d bytes", maxText)
 	}

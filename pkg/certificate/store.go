@@ -236,7 +236,7 @@ func (s *Store) load(address string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read it from %s: %w", u.Host, err)
 	}
-	chain, err := parse(text)
+	chain, err := Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("what %s has there: %w", u.Host, err)
 	}

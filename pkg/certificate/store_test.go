@@ -182,7 +182,7 @@ func TestAFoundCertificateStandsForADayAndAFailureForSeconds(t *testing.T) {
 }
 
 func TestACertificateStandsNoLongerThanItSays(t *testing.T) {
-	chain, err := parse(file(t, "sns.pem"))
+	chain, err := Parse(file(t, "sns.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(file(f, "paypal.pem"))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if chain, err := parse(text); (err == nil) != (len(chain) > 0) || len(chain) > maxChain {
+		if chain, err := Parse(text); (err == nil) != (len(chain) > 0) || len(chain) > maxChain {
 			t.Errorf("%d certificates, %v", len(chain), err)
 		}
 	})

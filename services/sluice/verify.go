@@ -26,7 +26,8 @@ type VerifyCmd struct {
 	At          string `help:"The clock, as 2026-03-14T09:26:53Z or Unix seconds. By default the recorded Date header, else the signature's own time."`
 	From        string `help:"The address it came from, for providers that are held to theirs." placeholder:"ADDRESS"`
 	Body        string `help:"A file with the body, if the recording has none." placeholder:"FILE"`
-	Certificate string `help:"A PEM file with the certificate that the request names, the signing one first." placeholder:"FILE"`
+	Certificate string `help:"A PEM file with the certificate that the request names, the signing one first; by default it is fetched from the provider's own host." placeholder:"FILE"`
+	Offline     bool   `help:"Fetch nothing."`
 
 	Vectors  files `placeholder:"FILE..." help:"Signed requests, and what verification must say of each."`
 	Fixtures files `placeholder:"FILE..." help:"Bodies, and the reading that each must give."`

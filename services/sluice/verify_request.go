@@ -2,11 +2,10 @@ package main
 
 import (
 	"cmp"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"sluice/pkg/certificate"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/webhook"
@@ -162,7 +162,7 @@ func (v *VerifyCmd) diagnosed(r recorded.Request, set endpoint.Set) (kase diagno
 			return kase, fmt.Errorf("--from %q is no address, as 192.0.2.7 is", v.From)
 		}
 	}
-	if kase.Certificate, err = v.certificate(); err != nil {
+	if kase.Certificate, err = v.certificate(&kase); err != nil {
 		return kase, err
 	}
 	kase.Now, kase.Clock = time.Now(), "this machine's"
@@ -227,28 +227,48 @@ func endpointNames(all []endpoint.Endpoint) string {
 	return strings.Join(names, ", ")
 }
 
-// certificate reads what the request's certificate address would serve. Who is
-// trusted is this machine's choice.
-func (v *VerifyCmd) certificate() (out webhook.Certificate, err error) {
-	if v.Certificate == "" {
+// fetchPatience is how long a certificate may take to come.
+const fetchPatience = 6 * time.Second
+
+// certificate is what the request's certificate address serves: of the given file,
+// else fetched as ingress does. Who is trusted is ingress's setting, else this
+// machine's choice.
+func (v *VerifyCmd) certificate(kase *diagnose.Case) (out webhook.Certificate, err error) {
+	certified, ok := kase.Endpoint.Provider.(webhook.Certified)
+	if v.Certificate == "" && !ok {
 		return out, nil
 	}
-	text, err := os.ReadFile(v.Certificate)
+	roots, err := certificate.Roots(processEnvironment()["SLUICE_INGRESS_CERTIFICATE_ROOTS"], os.ReadFile)
 	if err != nil {
-		return out, fmt.Errorf("read certificate: %w", err)
+		return out, err
 	}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		c, err := x509.ParseCertificate(block.Bytes)
+	if v.Certificate != "" {
+		text, err := os.ReadFile(v.Certificate)
 		if err != nil {
-			return out, fmt.Errorf("read certificate %s: %w", v.Certificate, err)
+			return out, fmt.Errorf("read certificate: %w", err)
 		}
-		out.Chain = append(out.Chain, c)
+		chain, err := certificate.Parse(text)
+		if err != nil {
+			return out, fmt.Errorf("read certificate: %s %w", v.Certificate, err)
+		}
+		return webhook.Certificate{Chain: chain, Roots: roots}, nil
 	}
-	if len(out.Chain) == 0 {
-		return out, fmt.Errorf("read certificate %s: it holds no certificate in PEM", v.Certificate)
+	r := kase.Request
+	address, reason := certified.CertificateURL(webhook.Request{Method: r.Method, URL: kase.Endpoint.RequestURL(r.Query()), Header: r.Values, Body: r.Body})
+	if v.Offline || reason != webhook.ReasonNone {
+		return out, nil // the diagnosis says it
 	}
-	if out.Roots, err = x509.SystemCertPool(); err != nil {
-		return out, fmt.Errorf("find whom this machine trusts: %w", err)
+	store := certificate.New(roots, slog.New(slog.DiscardHandler))
+	defer store.Close()
+	for began := time.Now(); ; {
+		if out, err = store.Get(address); err == nil || time.Since(began) > fetchPatience {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		kase.Request.Notes = append(kase.Request.Notes, "the certificate that it names could not be fetched: "+err.Error())
+		return webhook.Certificate{}, nil //nolint:nilerr // the diagnosis says it
 	}
 	return out, nil
 }

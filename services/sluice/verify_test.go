@@ -164,3 +164,24 @@ func TestAStrangersTextDoesNotReachTheTerminalAsItIs(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A certificate is fetched only from where its provider's lie, and if there is none
+// it is asked for.
+func TestACertificateThatIsNotThereIsAskedFor(t *testing.T) {
+	t.Setenv("PAYPAL_OF_TEST", "96605875FF6516633")
+	t.Setenv("API_OF_TEST", "client:secret-of-this-test")
+	file := endpoints(t, `endpoints:
+  - {name: paypal, provider: paypal, secrets: [env:PAYPAL_OF_TEST], lookup: {credentials: [env:API_OF_TEST], settings: {client_id: the-app}}}
+`)
+	for address, args := range map[string][]string{"https://api.paypal.com/v1/notifications/certs/CERT-1": {"--offline"}, "http://api.paypal.com/cert": nil, "https://api.paypal.com.evil.example/cert": nil} {
+		raw := "POST /webhooks/paypal HTTP/1.1\nPAYPAL-TRANSMISSION-ID: 1\nPAYPAL-TRANSMISSION-TIME: 2026-01-01T00:00:10Z\nPAYPAL-TRANSMISSION-SIG: c2ln\nPAYPAL-AUTH-ALGO: SHA256withRSA\nPAYPAL-CERT-URL: " + address + "\n\n{}"
+		path := filepath.Join(t.TempDir(), "request.http")
+		if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := verify(t, append([]string{path, "--endpoints", file}, args...)...)
+		if out := strings.Join(lines, "\n"); err == nil || exitCode(err) != 1 || !strings.Contains(out, "certificate") {
+			t.Errorf("%s: %v\n%s", address, err, out)
+		}
+	}
+}

@@ -237,10 +237,17 @@ func likely(c Case, s subject, v webhook.Verdict, asked []string) (found []Cause
 			found = append(found, Cause{Mistake: HeaderMissing, Text: "header " + name + " is not there, and is signed where the provider sends it", Do: "see whether a proxy drops it"})
 		}
 	}
-	if len(s.body) == 0 {
-		found = append(found, Cause{Mistake: Truncated, Text: "the recording has no body", Do: "give the body with --body FILE"})
+	if n, stated := contentLength(c.Request); stated && n > len(s.body) {
+		return found // of what is not there nobody can say who signed it
 	}
-	found = append(found, lost(s)...)
+	switch {
+	case len(s.body) == 0:
+		found = append(found, Cause{Mistake: Truncated, Text: "the recording has no body", Do: "give the body with --body FILE"})
+	case c.Request.Lossy:
+		found = append(found, Cause{Mistake: Recording, Text: "the recording did not keep every byte of the body", Do: "record it again as raw HTTP or with curl --trace, or give the body's bytes with --body FILE"})
+	default:
+		found = append(found, lost(s)...)
+	}
 	return append(found, Cause{Mistake: WrongSecret, Text: notMade(s.endpoint.Secrets, "this signature, in any form that was tried"),
 		Do: "compare with what the provider shows for this very address and mode (test and live have their own): " + or(c.Endpoint.Provider.Profile().Secret, "the signing secret")})
 }

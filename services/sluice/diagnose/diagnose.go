@@ -60,6 +60,7 @@ const (
 	Address        Mistake = "address"          // from where the provider does not send
 	Account        Mistake = "account"          // another account's
 	Certificate    Mistake = "certificate"      // of the certificate it names
+	Recording      Mistake = "recording"        // it did not keep every byte
 	Empty          Mistake = "empty"            // a batch without items
 	Malformed      Mistake = "header_malformed" // a header that the scheme cannot have sent
 )

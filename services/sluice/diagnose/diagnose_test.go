@@ -341,6 +341,21 @@ func TestTheClockSaysByHowMuchItIsOff(t *testing.T) {
 	}
 }
 
+// Of bytes that are not there nobody can say who signed them.
+func TestARecordingWithoutAllOfTheBodyIsToldAndNoSecretSuspected(t *testing.T) {
+	c := stripe(t)
+	c.Request.Body, c.Request.Lossy = []byte("{.."), true
+	if d := diagnosed(t, "stripe", c); !d.names(Recording) || d.names(Truncated) {
+		t.Errorf("%+v", d.Causes)
+	}
+	c = stripe(t)
+	cutOff(&c)
+	c.Request.Body = nil
+	if d := diagnosed(t, "stripe", c); !d.names(Truncated) || d.names(WrongSecret) {
+		t.Errorf("%+v", d.Causes)
+	}
+}
+
 func TestAnAPIKeyInASecretsPlaceIsNamed(t *testing.T) {
 	for value, provider := range map[string]string{"sk_live_51AbCdEfGhIj": "stripe", "rzp_live_AbCdEfGh": "github", "whsec_c2hvcnQ=": "svix"} {
 		c := whole(t)[provider][0]

@@ -168,6 +168,7 @@ func (c *curl) data(name, value string) error {
 		if name != "data-binary" && name != "json" {
 			part = []byte(strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(string(text)))
 			if len(part) != len(text) {
+				c.Lossy = true
 				c.Notes = append(c.Notes, "curl's -d drops a file's line ends: what it sends is not what the file holds; --data-binary keeps them")
 			}
 		}
@@ -385,6 +386,7 @@ func parseTrace(text string) (Request, error) {
 	case len(head) > 0:
 		r.Notes = append(r.Notes, "curl -v does not show the body that was sent; give it with --body FILE, or record with --trace")
 	case ascii:
+		r.Lossy = true
 		r.Notes = append(r.Notes, "--trace-ascii shows a point for bytes that are no printable ASCII: the body may not be what was sent; --trace keeps them")
 	}
 	return r, nil

@@ -27,8 +27,10 @@ type Request struct {
 	Body    []byte
 	// At is when it was sent, if the recording says so.
 	At time.Time
-	// Notes say what the recording could not keep.
+	// Notes say what is to be known of the recording.
 	Notes []string
+	// Lossy: the body may not be byte for byte what was sent; a note says why.
+	Lossy bool
 }
 
 // Values are all values of a header, in order; names are matched without case.
@@ -232,6 +234,7 @@ func parseHAR(text []byte) ([]Request, error) {
 					form = append(form, url.QueryEscape(p.Name)+"="+url.QueryEscape(p.Value))
 				}
 				r.Body = []byte(strings.Join(form, "&"))
+				r.Lossy = true
 				r.Notes = append(r.Notes, "the recording has the form's fields, not its bytes: they were encoded again")
 			}
 		}
