@@ -73,9 +73,11 @@ func (c *layout) scan(body []byte) ([]value, error) {
 // fact finds the rule for a type; the zero rule, with the layout's own paths,
 // where nothing applies. A condition on a value that is broken refuses the body:
 // the fact may be there, and would be lost.
-func (c *layout) fact(p *page, typ string) (fact, error) {
+func (c *layout) fact(p *page, typ string) (*fact, error) {
+	rules := c.facts[typ]
 rules:
-	for _, f := range c.facts[typ] {
+	for i := range rules {
+		f := &rules[i]
 		for _, w := range f.when {
 			v, _ := p.find(places{w.place})
 			switch says := v.given(); {
@@ -86,7 +88,7 @@ rules:
 			}
 			s, err := v.scalar()
 			if err != nil {
-				return fact{}, fmt.Errorf("%s %w", w.place.path, err)
+				return nil, fmt.Errorf("%s %w", w.place.path, err)
 			}
 			if s != w.equal {
 				continue rules
@@ -94,10 +96,10 @@ rules:
 		}
 		return f, nil
 	}
-	return fact{trust: c.trust, order: c.order, payment: c.payment, object: c.object}, nil
+	return &fact{trust: c.trust, order: c.order, payment: c.payment, object: c.object}, nil
 }
 
-func (c *layout) money(p *page, f fact, r *Reading) {
+func (c *layout) money(p *page, f *fact, r *Reading) {
 	r.Currency = take(p, c.currency, value.currency)
 	if r.Currency == "" {
 		// Without its currency a number is no amount.
@@ -115,7 +117,7 @@ func (c *layout) money(p *page, f fact, r *Reading) {
 	r.PaymentAmount = take(p, f.paymentAmount, amount)
 }
 
-func (c *layout) extentOf(p *page, f fact) Extent {
+func (c *layout) extentOf(p *page, f *fact) Extent {
 	switch take(p, f.extent, value.text) {
 	case "full":
 		return Full
@@ -148,8 +150,8 @@ func (p *page) fail(format string, args ...any) {
 
 // find is the first value that says something, and its path.
 func (p *page) find(places places) (value, string) {
-	for _, at := range places {
-		v := value{}
+	for i := range places {
+		at, v := &places[i], value{}
 		switch at.source {
 		case inBody:
 			v = p.values[at.index]
