@@ -11,5 +11,7 @@ var apis = []API{
 	mollieAs("mollie"),
 	mollieAs("mollie_classic"),
 	paypal,
+	razorpay,
+	square,
 	yookassa,
 }

@@ -19,6 +19,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // settings are what each API must be told.
 var settings = map[string]map[string]string{
+	"razorpay":      {"key_id": "rzp_test_1"},
 	"click":         {"service_id": "24001", "merchant_user_id": "77"},
 	"yookassa":      {"shop_id": "100500"},
 	"paypal":        {"client_id": "app"},
@@ -89,6 +90,8 @@ const (
 	midtransPayment      = `{"status_code":"200","transaction_id":"9aed5972","order_id":"ORD-1","gross_amount":"125050.00","currency":"IDR","transaction_status":"%s","fraud_status":"%s","transaction_time":"2026-01-01 10:00:00","settlement_time":"2026-01-01 10:05:00"%s}`
 	cloudpaymentsPayment = `{"Model":{"TransactionId":504,"Amount":1250.50,"Currency":"RUB","CurrencyCode":0,"InvoiceId":"ORD-1","CreatedDateIso":"2026-01-01T10:00:00","AuthDateIso":"2026-01-01T10:01:00","ConfirmDateIso":"2026-01-01T10:05:00","TestMode":true,"Status":"%[2]s","StatusCode":3},"Success":%[1]t,"Message":null}`
 	paypalCapture        = `{"id":"CAP1","status":"%s","amount":{"currency_code":"USD","value":"10.00"},"custom_id":"ORD-1","create_time":"2026-01-01T10:05:00Z","update_time":"2026-01-02T10:05:00Z","supplementary_data":{"related_ids":{"order_id":"PPO1"}}}`
+	razorpayPayment      = `{"id":"pay_1","entity":"payment","amount":50000,"currency":"INR","status":"%s","order_id":"order_1","amount_refunded":%d,"refund_status":null,"captured":true,"notes":{"order_id":"ORD-1"},"created_at":1767261900}`
+	squarePayment        = `{"payment":{"id":"SQ1","created_at":"2026-01-01T10:05:00.000Z","updated_at":"2026-01-02T10:05:00.000Z","amount_money":{"amount":1000,"currency":"USD"},"status":"%s","reference_id":"ORD-1"%s}}`
 	paypalRefund         = `{"id":"REF1","status":"COMPLETED","amount":{"currency_code":"USD","value":"2.50"},"custom_id":"ORD-1","create_time":"2026-01-02T10:05:00Z","links":[{"rel":"self","href":"https://api.test/v2/payments/refunds/REF1"},{"rel":"up","href":"https://api.test/v2/payments/captures/CAP1"}]}`
 	paypalOrder          = `{"id":"PPO1","status":"COMPLETED","purchase_units":[{"reference_id":"default","payments":{"captures":[` + paypalCapture + `],"refunds":[` + paypalRefund + `,
 		{"id":"REF2","status":"PENDING","amount":{"currency_code":"USD","value":"1.00"},"create_time":"2026-01-02T10:05:00Z","links":[{"rel":"up","href":"https://api.test/v2/payments/captures/CAP1"}]},
@@ -159,6 +162,20 @@ func TestAnAnswerIsSplitIntoTheFactsThatWebhooksWouldHaveStated(t *testing.T) {
 			"gocardless", lookup.Target{Payment: "PM1"}, map[string]string{"/payments/PM1": fmt.Sprintf(gocardlessPayment, "charged_back", 0)},
 			[]string{"/payments/PM1"},
 			[]webhook.Reading{fact(order.KindPaid, "PM1", 1000, "GBP", "", ""), fact(order.KindDisputeOpened, "PM1", 1000, "GBP", "", "PM1")}},
+		"Razorpay: captured, refunded in part": {
+			"razorpay", lookup.Target{Payment: "pay_1"}, map[string]string{"/v1/payments/pay_1": fmt.Sprintf(razorpayPayment, "captured", 20000)},
+			[]string{"/v1/payments/pay_1"},
+			[]webhook.Reading{fact(order.KindPaid, "pay_1", 50000, "INR", "2026-01-01T10:05:00Z", ""), fact(order.KindRefundTotal, "pay_1", 20000, "INR", "", "")}},
+		"Razorpay: failed": {
+			"razorpay", lookup.Target{Payment: "pay_1"}, map[string]string{"/v1/payments/pay_1": fmt.Sprintf(razorpayPayment, "failed", 0)},
+			[]string{"/v1/payments/pay_1"}, []webhook.Reading{fact(order.KindFailed, "pay_1", 50000, "INR", "2026-01-01T10:05:00Z", "")}},
+		"Square: completed, refunded": {
+			"square", lookup.Target{Payment: "SQ1"}, map[string]string{"/v2/payments/SQ1": fmt.Sprintf(squarePayment, "COMPLETED", `,"refunded_money":{"amount":1000,"currency":"USD"}`)},
+			[]string{"/v2/payments/SQ1"},
+			[]webhook.Reading{fact(order.KindPaid, "SQ1", 1000, "USD", "2026-01-01T10:05:00Z", ""), fact(order.KindRefundTotal, "SQ1", 1000, "USD", "", "")}},
+		"Square: called off": {
+			"square", lookup.Target{Payment: "SQ1"}, map[string]string{"/v2/payments/SQ1": fmt.Sprintf(squarePayment, "CANCELED", "")},
+			[]string{"/v2/payments/SQ1"}, []webhook.Reading{fact(order.KindCancelled, "SQ1", 1000, "USD", "2026-01-01T10:05:00Z", "")}},
 		"Flutterwave: successful": {
 			"flutterwave", lookup.Target{Payment: "288200108"}, map[string]string{"/v3/transactions/288200108/verify": fmt.Sprintf(flutterwavePayment, "100.5", "successful")},
 			[]string{"/v3/transactions/288200108/verify"},
@@ -264,6 +281,10 @@ func good(provider string) (lookup.Target, map[string]string) {
 		return lookup.Target{Payment: "288200108"}, map[string]string{"/v3/transactions/288200108/verify": fmt.Sprintf(flutterwavePayment, "100", "successful")}
 	case "midtrans":
 		return lookup.Target{Order: "ORD-1"}, map[string]string{"/v2/ORD-1/status": fmt.Sprintf(midtransPayment, "settlement", "accept", "")}
+	case "razorpay":
+		return lookup.Target{Payment: "pay_1"}, map[string]string{"/v1/payments/pay_1": fmt.Sprintf(razorpayPayment, "captured", 0)}
+	case "square":
+		return lookup.Target{Payment: "SQ1"}, map[string]string{"/v2/payments/SQ1": fmt.Sprintf(squarePayment, "COMPLETED", "")}
 	case "paypal":
 		return lookup.Target{Payment: "CAP1"}, map[string]string{"/v2/payments/captures/CAP1": fmt.Sprintf(paypalCapture, "COMPLETED")}
 	case "cloudpayments":
@@ -303,7 +324,7 @@ func TestAnAnswerThatIsNotOneDecidesNothing(t *testing.T) {
 			"an array":          {lookup.Response{Status: 200, Body: []byte("[]")}, lookup.Unreadable, 0},
 			"an empty object":   {lookup.Response{Status: 200, Body: []byte("{}")}, lookup.Unreadable, 0},
 			"too large":         {lookup.Response{Status: 200, Oversized: true}, lookup.Unreadable, 0},
-			"of another object": {lookup.Response{Status: 200, Body: []byte(`{"id":"other","status":"x","payments":{"id":"other","status":"x"},"data":{"id":"other","status":"x"},"transaction_id":"other","order_id":"other","error_code":0,"payment_id":1,"merchant_trans_id":"other","Success":true,"Model":{"TransactionId":1,"Status":"x"}}`)}, lookup.Unreadable, 0},
+			"of another object": {lookup.Response{Status: 200, Body: []byte(`{"id":"other","status":"x","payments":{"id":"other","status":"x"},"payment":{"id":"other","status":"x"},"data":{"id":"other","status":"x"},"transaction_id":"other","order_id":"other","error_code":0,"payment_id":1,"merchant_trans_id":"other","Success":true,"Model":{"TransactionId":1,"Status":"x"}}`)}, lookup.Unreadable, 0},
 		} {
 			t.Run(api.Provider+" "+name, func(t *testing.T) {
 				l := account(t, api.Provider)
