@@ -207,9 +207,10 @@ func (m *Merchant) PublicAddr() net.Addr {
 // Run serves until ctx is cancelled, then finishes the requests in flight, and
 // publishes what they caused.
 func (m *Merchant) Run(ctx context.Context) error {
-	servers := []*http.Server{m.server(m.handler())}
+	api := m.server(m.handler())
+	servers := []*http.Server{api}
 	failed := make(chan error, 2)
-	go func() { failed <- servers[0].Serve(m.listener) }()
+	go func() { failed <- api.Serve(m.listener) }()
 	m.log.Info("orders are registered", "address", m.Addr().String(), "token", m.token != nil)
 
 	publishing, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -46,6 +46,7 @@ func (m *Merchant) publish(ctx context.Context) {
 	defer clear.Stop()
 	trouble := false
 	for {
+		last := ctx.Err() != nil // what is committed until now is published before the end
 		err := m.publishAll(context.WithoutCancel(ctx))
 		switch {
 		case err != nil && !trouble:
@@ -54,7 +55,7 @@ func (m *Merchant) publish(ctx context.Context) {
 			m.log.Info("events of two-way providers are published again")
 		}
 		trouble = err != nil
-		if ctx.Err() != nil {
+		if last {
 			return
 		}
 		select {
