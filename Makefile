@@ -11,7 +11,7 @@ FUZZ_TIME ?= 20s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PARTS := go run ./integration/parts
 
-.PHONY: help test nightly parts images lint build bench fuzz dev demo secrets generate clean
+.PHONY: help test nightly parts images lint build bench fuzz fuzz-providers dev demo secrets generate clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,12 +20,13 @@ test: ## run all tests on real Kafka and PostgreSQL, whichever way this machine 
 	@.ci/prepare
 	$(PARTS) -- go test $(TEST_FLAGS) $(PACKAGES)
 
-nightly: ## the long runs: every set of seven facts, ten minutes of competing processors, each parser fuzzed for 5 minutes
+nightly: ## the long runs: every set of seven facts, ten minutes of competing processors, each parser fuzzed for 5 minutes, each provider's verifier for 10
 	go test -count=1 -timeout 60m sluice/pkg/order -long
 	@.ci/prepare
 	$(PARTS) -- go test -count=1 -timeout 30m sluice/services/processor -run InACircle -long
 	$(PARTS) -- go test -count=1 -timeout 30m sluice/pkg/postgres -run TwoConsumers -rapid.checks=5000
 	$(MAKE) fuzz FUZZ_TIME=5m
+	$(MAKE) fuzz-providers FUZZ_TIME=10m
 
 parts: ## start Kafka and PostgreSQL, print how to reach them, and stay until Ctrl-C
 	@.ci/prepare
@@ -48,6 +49,14 @@ fuzz: ## fuzz each parser for FUZZ_TIME (20s)
 	@for package in $$(go list -f '{{.Dir}}' work); do \
 	  for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$package/*_test.go 2>/dev/null | awk '{print $$2}'); do \
 	    (cd $$package && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) .) || exit 1; \
+	  done; \
+	done
+
+fuzz-providers: ## fuzz each provider's verifier and reader, one after the other, for FUZZ_TIME each
+	@for provider in $$(go run ./services/sluice providers --format json | sed -n 's/^    "name": "\(.*\)",/\1/p'); do \
+	  for target in FuzzVerify FuzzRead; do \
+	    echo "$$provider: $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_TIME) sluice/pkg/webhook -args -provider $$provider || exit 1; \
 	  done; \
 	done
 
