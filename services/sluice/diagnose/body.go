@@ -19,7 +19,7 @@ import (
 const maxUnpacked = 16 << 20
 
 // maxRewritten bounds the bodies that are written again in every style.
-const maxRewritten = 4 << 20
+const maxRewritten = 1 << 20
 
 const (
 	doRaw  = "hand the verification the bytes as they came in, before any middleware parses them"

@@ -17,8 +17,12 @@ type remedy struct {
 	apply func(*subject)
 }
 
-// maxPairs bounds how often Verify is asked about two mistakes at once.
-const maxPairs = 20_000
+// maxPairs and maxPairBytes bound how often Verify is asked about two mistakes at
+// once, and over how many bytes in all: an answer comes in seconds.
+const (
+	maxPairs     = 20_000
+	maxPairBytes = 1 << 30
+)
 
 // causes finds out what is wrong with a request that does not verify.
 func causes(c Case, s subject, v webhook.Verdict, asked []string, now time.Time) []Cause {
@@ -86,12 +90,12 @@ func try(c Case, s subject, kinds [][]remedy, now time.Time) []Cause {
 			}
 		}
 	}
-	pairs := 0
+	pairs, most := 0, min(maxPairs, maxPairBytes/max(len(s.body), 1))
 	for i, kind := range kinds {
 		for _, other := range kinds[i+1:] {
 			for _, a := range kind {
 				for _, b := range other {
-					if pairs++; pairs > maxPairs {
+					if pairs++; pairs > most {
 						return nil
 					}
 					if proven := proof(a, b); proven != nil {

@@ -275,6 +275,9 @@ func TestEveryHeaderThatIsLostRenamedOrRepeatedIsNamed(t *testing.T) {
 					if d := with(recorded.Header{Name: h.Name, Value: strings.TrimPrefix(h.Value, prefix)}); !d.Verified() && !d.names(HeaderForm) {
 						t.Errorf("%s with %s without %s: %+v", name, h.Name, prefix, d.Causes)
 					}
+					if d := with(recorded.Header{Name: h.Name, Value: prefix + h.Value}); !d.Verified() && !d.names(HeaderForm) {
+						t.Errorf("%s with %s and %s twice: %+v", name, h.Name, prefix, d.Causes)
+					}
 				}
 			}
 		}
@@ -325,6 +328,19 @@ func TestTwoMistakesAtOnceAreBothNamed(t *testing.T) {
 		}
 	}
 	if d := diagnosed(t, "stripe", c); !d.names(LineEnds) || !d.names(HeaderRenamed) {
+		t.Errorf("%+v", d.Causes)
+	}
+}
+
+func TestAMistakeDoesNotHideAClockThatIsOffToo(t *testing.T) {
+	c := stripe(t)
+	c.Request.Body = append(bytes.Clone(c.Request.Body), '\n')
+	c.Now = c.Now.Add(time.Hour)
+	if d := diagnosed(t, "stripe", c); !d.names(LineEnds) || !d.names(Clock) {
+		t.Errorf("%+v", d.Causes)
+	}
+	c.OwnTime = true // nobody knows when it came
+	if d := diagnosed(t, "stripe", c); !d.names(LineEnds) || d.names(Clock) {
 		t.Errorf("%+v", d.Causes)
 	}
 }

@@ -102,7 +102,7 @@ func TestCurlSendsWhatItsOptionsSay(t *testing.T) {
 func TestAChunkedBodyIsPutTogether(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for text, want := range map[string]string{
-		"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n": "abcde", "0\r\n\r\n": "", "already whole": "already whole", "5\r\nabc\r\n0\r\n\r\n": "5\r\nabc\r\n0\r\n\r\n",
+		"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n": "abcde", "0\r\n\r\n": "", "already whole": "already whole", "ff\r\nabc": "ff\r\nabc", "5\r\nabc\r\n0\r\n\r\n": "5\r\nabc\r\n0\r\n\r\n",
 	} {
 		all, err := Parse([]byte(head+text), nil)
 		if err != nil || string(all[0].Body) != want {
