@@ -173,10 +173,7 @@ func TestAdyenReadsWhatAnItemStates(t *testing.T) {
 	of := func(code, success string, kind order.Kind, pairs ...string) (string, Reading) {
 		item := adyenItemOf(append([]string{"eventCode", `"` + code + `"`, "success", success, "pspReference", `"MOD1"`, "originalReference", `"PSP1"`}, pairs...)...)
 		r := Reading{ID: "MOD1:" + code + ":" + strings.Trim(success, `"`), Type: code, Time: at, Mode: event.Live, Trust: event.Signed,
-			Order: "ord_b1", Payment: "PSP1", Subject: "PSP1", Fact: kind}
-		if kind != order.KindNone {
-			r.Amount, r.Currency = 1000, "EUR"
-		}
+			Order: "ord_b1", Payment: "PSP1", Subject: "PSP1", Fact: kind, Amount: 1000, Currency: "EUR"}
 		switch kind {
 		case order.KindRefund, order.KindRefundFailed, order.KindDisputeOpened, order.KindDisputeWon, order.KindDisputeLost:
 			r.Object = "MOD1"

@@ -114,7 +114,7 @@ type layout struct {
 	id, typ                                  []places // each joined
 	time, mode                               places
 	subject, currency, full, partial, extent places
-	order, payment, object                   places // for types that mean nothing
+	order, payment, object, amounts          places // for types that mean nothing
 	timeForm                                 timeForm
 	timeRepeats, decimal, form               bool
 	trust                                    event.Trust
@@ -241,7 +241,8 @@ func (l Layout) compile() (*layout, error) {
 	c.subject, c.currency = all("subject", l.Subject), all("currency", l.Currency)
 	c.full, c.partial, c.extent = all("full", l.Full), all("partial", l.Partial), all("extent", l.Extent)
 	c.order, c.payment, c.object = all("order", l.Order), all("payment", l.Payment), all("object", l.Object)
-	amount, paymentAmount := all("amount", l.Amount), all("payment_amount", l.PaymentAmount)
+	c.amounts = all("amount", l.Amount)
+	paymentAmount := all("payment_amount", l.PaymentAmount)
 	c.trust = trust("trust", l.Trust, event.Signed)
 	c.timeForm = newTimeForm(l, problem)
 	if len(c.id) == 0 {
@@ -292,7 +293,7 @@ func (l Layout) compile() (*layout, error) {
 		r := fact{
 			kind: f.Kind, trust: trust(at+": trust", f.Trust, c.trust),
 			order: or("order", f.Order, c.order), payment: or("payment", f.Payment, c.payment), object: or("object", f.Object, c.object),
-			amount: or("amount", f.Amount, amount), paymentAmount: or("payment_amount", f.PaymentAmount, paymentAmount), extent: or("extent", f.Extent, c.extent),
+			amount: or("amount", f.Amount, c.amounts), paymentAmount: or("payment_amount", f.PaymentAmount, paymentAmount), extent: or("extent", f.Extent, c.extent),
 		}
 		for _, path := range slices.Sorted(maps.Keys(f.When)) {
 			r.when = append(r.when, condition{all(at+": when", Paths{path})[0], f.When[path]})

@@ -40,7 +40,7 @@ var razorpayLayout = Layout{
 	Order:         Paths{"payload.payment.entity.notes.order_ref", "payload.payment.entity.notes.order_id", "payload.order.entity.receipt"},
 	Payment:       Paths{"payload.refund.entity.payment_id", "payload.dispute.entity.payment_id", "payload.payment.entity.id"},
 	Subject:       Paths{"payload.refund.entity.id", "payload.dispute.entity.id", "payload.payment.entity.id"},
-	Amount:        Paths{"payload.payment.entity.amount"},
+	Amount:        Paths{"payload.refund.entity.amount", "payload.dispute.entity.amount", "payload.payment.entity.amount"},
 	PaymentAmount: Paths{"payload.payment.entity.amount"},
 	Currency:      Paths{"payload.refund.entity.currency", "payload.dispute.entity.currency", "payload.payment.entity.currency"},
 	Facts: []Fact{

@@ -301,25 +301,29 @@ func TestStripesEventsMeanWhatTheProviderSays(t *testing.T) {
 		{"checkout.session.expired", `"id":"cs","payment_intent":null,"amount_total":500,"metadata":{"order_id":"m"},"client_reference_id":"o"`,
 			Reading{Fact: order.KindCancelled, Order: "m", Payment: "cs", Subject: "cs", Amount: 500}},
 		{"payment_intent.canceled", `"id":"pi","amount":500`, Reading{Fact: order.KindCancelled, Payment: "pi", Subject: "pi", Amount: 500}},
-		{"payment_intent.created", `"id":"pi","amount":500`, Reading{Subject: "pi"}},
+		{"payment_intent.created", `"id":"pi","amount":500`, Reading{Subject: "pi", Amount: 500}},
 		{"charge.refunded", `"id":"ch","amount":500,"amount_refunded":500,"refunded":true`,
 			Reading{Fact: order.KindRefundTotal, Payment: "ch", Subject: "ch", Amount: 500, PaymentAmount: 500, Extent: Full}},
 		{"refund.updated", `"id":"re","charge":"ch","status":"succeeded","amount":200`,
 			Reading{Fact: order.KindRefund, Payment: "ch", Object: "re", Subject: "re", Amount: 200}},
 		{"refund.updated", `"id":"re","payment_intent":"pi","charge":"ch","status":"failed","amount":200`,
 			Reading{Fact: order.KindRefundFailed, Payment: "pi", Object: "re", Subject: "re", Amount: 200}},
-		{"refund.updated", `"id":"re","payment_intent":"pi","status":"pending","amount":200`, Reading{Payment: "pi", Subject: "re"}},
+		{"charge.refund.updated", `"id":"re","payment_intent":"pi","status":"failed","amount":200`,
+			Reading{Fact: order.KindRefundFailed, Payment: "pi", Object: "re", Subject: "re", Amount: 200}},
+		{"payment_intent.processing", `"id":"pi","amount":500`, Reading{Fact: order.KindPending, Payment: "pi", Subject: "pi", Amount: 500}},
+		{"refund.updated", `"id":"re","payment_intent":"pi","status":"pending","amount":200`, Reading{Payment: "pi", Subject: "re", Amount: 200}},
 		{"charge.dispute.closed", `"id":"dp","payment_intent":"pi","status":"lost","amount":500`,
 			Reading{Fact: order.KindDisputeLost, Payment: "pi", Object: "dp", Subject: "dp", Amount: 500}},
 	} {
 		body := `{"id":"evt_1","type":"` + c.typ + `","livemode":true,"data":{"object":{"currency":"usd",` + c.object + `}}}`
-		c.want.ID, c.want.Type, c.want.Mode, c.want.Trust = "evt_1", c.typ, event.Live, event.Signed
-		if c.want.Fact != order.KindNone {
-			c.want.Currency = "USD"
-		}
+		c.want.ID, c.want.Type, c.want.Mode, c.want.Trust, c.want.Currency = "evt_1", c.typ, event.Live, event.Signed, "USD"
 		if got, err := p.Read(acmeHeaders, []byte(body)); err != nil || got != c.want {
 			t.Errorf("%s %s\ngot  %+v, %v\nwant %+v", c.typ, c.object, got, err, c.want)
 		}
+	}
+	odd := `{"id":"evt_1","type":"customer.updated","data":{"object":{"id":"cus","currency":"usd","amount":"5,00"}}}`
+	if r, err := p.Read(acmeHeaders, []byte(odd)); err != nil || r != (Reading{ID: "evt_1", Type: "customer.updated", Trust: event.Signed, Subject: "cus"}) {
+		t.Errorf("an unused event with an amount that cannot be read: %+v, %v", r, err)
 	}
 	thin := `{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","created":"2026-01-01T00:00:05.000Z","livemode":true,"related_object":{"id":"mtr_1"}}`
 	if r, err := p.Read(acmeHeaders, []byte(thin)); err != nil || r.Fact != order.KindNone || r.Time.IsZero() {

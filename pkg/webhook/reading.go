@@ -43,6 +43,7 @@ func (c *layout) readValues(header Headers, values []value) (Reading, error) {
 	r.Object = take(&p, f.object, value.id)
 	r.Subject = take(&p, c.subject, value.id)
 	if f.kind == order.KindNone {
+		c.mention(p, f, &r)
 		return r, nil
 	}
 	c.money(&p, f, &r)
@@ -96,7 +97,22 @@ rules:
 		}
 		return f, nil
 	}
-	return &fact{trust: c.trust, order: c.order, payment: c.payment, object: c.object}, nil
+	none := fact{trust: c.trust, order: c.order, payment: c.payment, object: c.object, amount: c.amounts}
+	if len(rules) > 0 {
+		none.amount = rules[0].amount // all rules of a type read one object
+	}
+	return &none, nil
+}
+
+// mention reads the money that is named without a fact being stated, such as that of
+// a refund that waits to be approved. Nothing is decided by it, so what cannot be
+// read is left out.
+func (c *layout) mention(p page, f *fact, r *Reading) {
+	p.err = nil
+	code := take(&p, c.currency, value.currency)
+	if n, ok := given(&p, f.amount, func(v value) (int64, error) { return c.amount(v, code) }); ok && code != "" {
+		r.Amount, r.Currency = n, code
+	}
 }
 
 func (c *layout) money(p *page, f *fact, r *Reading) {

@@ -180,10 +180,7 @@ func TestATBankNotificationIsReadOfSignedValuesAlone(t *testing.T) {
 		"REVERSED": {order.KindCancelled, ExtentUnknown}, "CANCELED": {order.KindCancelled, ExtentUnknown}, "DEADLINE_EXPIRED": {order.KindCancelled, ExtentUnknown},
 		"PARTIAL_REFUNDED": {order.KindRefund, Partial}, "REFUNDED": {order.KindRefundTotal, Full}, "NEW": {order.KindNone, ExtentUnknown},
 	} {
-		want := Reading{ID: "8742591:" + status + ":9855", Type: status, Trust: event.Signed, Order: "201709", Payment: "8742591", Subject: "8742591", Fact: c.kind, Extent: c.extent}
-		if c.kind != order.KindNone {
-			want.Amount, want.Currency = 9855, "RUB"
-		}
+		want := Reading{ID: "8742591:" + status + ":9855", Type: status, Trust: event.Signed, Order: "201709", Payment: "8742591", Subject: "8742591", Fact: c.kind, Extent: c.extent, Amount: 9855, Currency: "RUB"}
 		switch c.kind {
 		case order.KindRefund:
 			want.Object = want.ID

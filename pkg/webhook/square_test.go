@@ -57,14 +57,14 @@ func TestSquareReadsPaymentsRefundsAndDisputes(t *testing.T) {
 		{"payment.updated", payment("PENDING", ""), Reading{Fact: order.KindPending, Order: "ORD-1", Amount: 125050}},
 		{"payment.updated", payment("FAILED", ""), Reading{Fact: order.KindFailed, Order: "ORD-1", Amount: 125050}},
 		{"payment.updated", payment("CANCELED", ""), Reading{Fact: order.KindCancelled, Order: "ORD-1", Amount: 125050}},
-		{"refund.created", refund("PENDING"), Reading{Fact: order.KindNone}},
+		{"refund.created", refund("PENDING"), Reading{Fact: order.KindNone, Amount: 25050}},
 		{"refund.updated", refund("COMPLETED"), Reading{Fact: order.KindRefund, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("FAILED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("REJECTED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},
 		{"dispute.created", dispute("EVIDENCE_REQUIRED"), Reading{Fact: order.KindDisputeOpened, Object: "DIS1", Amount: 125050}},
 		{"dispute.state.updated", dispute("WON"), Reading{Fact: order.KindDisputeWon, Object: "DIS1", Amount: 125050}},
 		{"dispute.state.updated", dispute("LOST"), Reading{Fact: order.KindDisputeLost, Object: "DIS1", Amount: 125050}},
-		{"dispute.state.updated", dispute("PROCESSING"), Reading{Fact: order.KindNone}},
+		{"dispute.state.updated", dispute("PROCESSING"), Reading{Fact: order.KindNone, Amount: 125050}},
 	} {
 		r, err := p.Read(headersOf(), squareEvent(c.typ, c.object))
 		if err != nil {

@@ -149,6 +149,7 @@ var stripeLayout = Layout{
 	Full:   Paths{"data.object.refunded"},
 	Facts: []Fact{
 		stripeIntent("payment_intent.succeeded", order.KindPaid, "data.object.amount_received", "data.object.amount"),
+		stripeIntent("payment_intent.processing", order.KindPending, "data.object.amount"),
 		stripeIntent("payment_intent.payment_failed", order.KindFailed, "data.object.amount"),
 		stripeIntent("payment_intent.canceled", order.KindCancelled, "data.object.amount"),
 
@@ -170,6 +171,10 @@ var stripeLayout = Layout{
 		stripePart("refund.updated", order.KindRefundFailed, "failed"),
 		stripePart("refund.updated", order.KindRefundFailed, "canceled"),
 		stripePart("refund.failed", order.KindRefundFailed, ""),
+		// The older name of refund.updated, which is still sent beside it.
+		stripePart("charge.refund.updated", order.KindRefund, "succeeded"),
+		stripePart("charge.refund.updated", order.KindRefundFailed, "failed"),
+		stripePart("charge.refund.updated", order.KindRefundFailed, "canceled"),
 
 		stripePart("charge.dispute.created", order.KindDisputeOpened, ""),
 		stripePart("charge.dispute.closed", order.KindDisputeWon, "won"),

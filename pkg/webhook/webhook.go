@@ -122,6 +122,7 @@ type Reading struct {
 	// Fact is what it states; KindNone for unused and unknown types.
 	Fact order.Kind
 	// Amount is the fact's amount in minor units of Currency (upper case ISO 4217).
+	// Without a fact it is what is named, if it can be read; nothing follows from it.
 	Amount   int64
 	Currency string
 	// PaymentAmount is the whole payment's amount where a refund states it, else 0.
