@@ -46,7 +46,8 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // case, and without the prefix a provider puts before its secrets.
 var placeholders = []string{
 	"changeme", "change-me", "change_me", "secret", "password", "test", "example", "placeholder",
-	"your-secret", "your_secret", "yoursecret", "xxx", "todo", "whsec_", "none", "null", "undefined",
+	"changeit", "dummy", "mysecret", "my-secret", "my_secret",
+	"your-secret", "your_secret", "yoursecret", "your-webhook-secret", "your_webhook_secret", "xxx", "todo", "whsec_", "none", "null", "undefined",
 }
 
 func isPlaceholder(v string) bool {
@@ -74,6 +75,8 @@ var samples = []string{
 	"30291a20-0bd1-4267-9b0f-e6e7b123c0bf",                                   // coinbase-commerce-node
 	"Ibxx_5AKakO-3qeNVR61Dw",                                                 // square-nodejs-sdk
 	"Dfsfh56dgKl",                                                            // T-Bank's API documentation
+	"usaf8fw8fsw21g",                                                         // the same, how a Token is made
+	"11111111111111",                                                         // developer.tbank.ru, the same
 	"KeyFromMerchantCabinet",                                                 // Payme's PHP template
 	"your_secret_key_here",                                                   // Mercado Pago's SDK
 	"integration_public_key:integration_private_key",                         // Braintree's SDKs
@@ -83,6 +86,7 @@ var samples = []string{
 // real money (O05).
 func (s Secret) IsSample() bool {
 	return slices.ContainsFunc(samples, func(sample string) bool {
-		return string(s.value) == sample || string(s.value) == strings.TrimPrefix(sample, secretPrefix)
+		// Without case, as a key in hexadecimal digits is the same in either.
+		return strings.EqualFold(string(s.value), sample) || strings.EqualFold(string(s.value), strings.TrimPrefix(sample, secretPrefix))
 	})
 }

@@ -162,9 +162,19 @@ func TestNothingSignedWithAnEmptyKeyIsAccepted(t *testing.T) {
 	}
 }
 
+// O05: a published key in hexadecimal digits is the same key in small letters.
+func TestAPublishedSampleIsKnownInCapitalAndSmallLetters(t *testing.T) {
+	for _, value := range []string{"44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056",
+		"44782def547aaa06c910c43932b1eb0c71fc68d9d0c057550c48ec2acf6ba056", "usaf8fw8fsw21g"} {
+		if s, err := NewSecret("env:X", value); err != nil || !s.IsSample() {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
 // O05
 func TestEmptyBlankAndSampleSecretsAreRefused(t *testing.T) {
-	for _, value := range []string{"", "   ", "\n", "\r\n", " \t\n", "changeme", "ChangeMe\n", "whsec_", "whsec_xxx", "<secret>", "${SECRET}", " abc", "abc "} {
+	for _, value := range []string{"", "   ", "\n", "\r\n", " \t\n", "changeme", "ChangeMe\n", "changeit", "whsec_your_webhook_secret", "whsec_", "whsec_xxx", "<secret>", "${SECRET}", " abc", "abc "} {
 		if _, err := NewSecret("env:S", value); err == nil || !strings.Contains(err.Error(), "env:S") {
 			t.Errorf("%q: %v", value, err)
 		}
