@@ -32,7 +32,7 @@ const (
 	keepFound  = 24 * time.Hour
 	keepFailed = 5 * time.Second
 	// maxFetches and maxWaiting bound what strangers can set in motion by naming
-	// addresses: requests out, and requests in that wait.
+	// new addresses: requests out, and requests in that wait.
 	maxFetches = 4
 	maxWaiting = 256
 	// maxKept bounds the certificates in memory; a provider has a handful.
@@ -102,7 +102,9 @@ func (s *Store) Get(address string) (webhook.Certificate, error) {
 	s.mu.Lock()
 	f := s.kept[address]
 	if f == nil || f.over(now) {
-		if s.fetching == maxFetches {
+		// One that was found before is no stranger's word: it is asked for again, however
+		// many addresses are being tried.
+		if s.fetching >= maxFetches && (f == nil || f.err != nil) {
 			s.mu.Unlock()
 			return webhook.Certificate{}, fmt.Errorf("%w: %d others are being fetched", ErrUnavailable, maxFetches)
 		}

@@ -305,6 +305,29 @@ func TestWhatStrangersCanSetInMotionIsBounded(t *testing.T) {
 	})
 }
 
+// Otherwise strangers who keep all fetches busy would hold up every webhook as soon as
+// the day of the provider's certificate is over.
+func TestACertificateThatWasFoundIsFetchedAgainWhateverStrangersName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := bubble(t, io.Discard, func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/ours" {
+				return answers(file(t, "sns.pem"))
+			}
+			return hangs(r)
+		})
+		if _, err := s.Get("https://host.example/ours"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(keepFound)
+		for i := range maxFetches {
+			_, _ = s.Get(fmt.Sprint("https://host.example/", i))
+		}
+		if c, err := s.Get("https://host.example/ours"); err != nil || len(c.Chain) != 1 {
+			t.Errorf("the good one: %v", err)
+		}
+	})
+}
+
 func TestAStopEndsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := bubble(t, io.Discard, hangs)
