@@ -75,7 +75,8 @@ func (p LookupProblem) String() string { return lookupProblems[p] }
 func LookupSubject(source, object string) string { return source + " " + object }
 
 // ClaimLookups gives owner up to limit of the open look-ups of one source that are
-// due, the longest due first, and no other owner for as long as lease says. It
+// due, the least often asked about first and of these the longest due, and no other
+// owner for as long as lease says. It
 // returns at once and locks nothing afterwards: several reconcilers may claim at any
 // time, and what one that died had claimed is due again after its lease. The
 // provider must be asked after the claim, or the answer may be older than the hint.

@@ -352,6 +352,26 @@ func TestAFloodOfForgedObjectsIsNotAFloodOfReviewItems(t *testing.T) {
 	d.booked(map[order.Verdict]int64{order.Held: 500})
 }
 
+// What does not exist is asked about again and again. New hints do not wait for that.
+func TestANewHintComesBeforeTheRetriesOfAFlood(t *testing.T) {
+	d := newDesk(t)
+	var flood []postgres.Hint
+	for i := range 50 {
+		flood = append(flood, hint(fmt.Sprintf("e%d", i), fmt.Sprintf("forged%d", i), at))
+	}
+	d.hold(at, flood...)
+	for _, l := range d.claimed(at, "a") {
+		if err := d.RetryLookup(t.Context(), l, at.Add(10*time.Second), postgres.LookupUnknown); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.hold(at.Add(time.Minute), hint("real", "p", at.Add(time.Minute)))
+	ls, err := d.ClaimLookups(t.Context(), at.Add(2*time.Minute), "a", "psp", 1, time.Minute)
+	if err != nil || len(ls) != 1 || ls[0].Target.Object != "p" {
+		t.Errorf("%+v, %v; want that of p", ls, err)
+	}
+}
+
 // Processors that hold hints and reconcilers that answer race; at the end every
 // hint is settled, by a look-up that was claimed after its transaction, and the books
 // add up.

@@ -248,7 +248,7 @@ CREATE TABLE lookups (
   problem     text NOT NULL DEFAULT '', -- of the last attempt
   PRIMARY KEY (source_no, object)
 );
-CREATE INDEX lookups_due ON lookups (source_no, due_at) WHERE answered < armed;
+CREATE INDEX lookups_due ON lookups (source_no, attempts, due_at) WHERE answered < armed;
 CREATE INDEX lookups_review ON lookups (review_at) WHERE answered < armed AND review_at IS NOT NULL;
 CREATE INDEX lookups_closed ON lookups (due_at) WHERE answered >= armed;
 

@@ -33,11 +33,12 @@ RETURNING source_no, object, armed;
 -- name: HastenLookup :exec
 UPDATE lookups SET due_at = LEAST(due_at, @now) WHERE source_no = @source_no AND object = @object AND claimed_by IS NULL;
 
--- What is locked is being armed or claimed; it comes next time.
+-- What is locked is being armed or claimed; it comes next time. Strangers can name
+-- objects that do not exist: their retries come after what was asked about less often.
 -- name: ClaimLookups :many
 UPDATE lookups l SET begun = l.armed, begun_at = @now, due_at = @lease_until, attempts = l.attempts + 1, claimed_by = @owner
 FROM (SELECT c.source_no, c.object FROM lookups c
-      WHERE c.source_no = @source_no AND c.answered < c.armed AND c.due_at <= @now ORDER BY c.due_at LIMIT @n::int FOR UPDATE SKIP LOCKED) d
+      WHERE c.source_no = @source_no AND c.answered < c.armed AND c.due_at <= @now ORDER BY c.attempts, c.due_at LIMIT @n::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
 RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts;
 

@@ -148,7 +148,7 @@ func (q *Queries) AskAboutLookupAgain(ctx context.Context, reviewAt pgtype.Times
 const claimLookups = `-- name: ClaimLookups :many
 UPDATE lookups l SET begun = l.armed, begun_at = $1, due_at = $2, attempts = l.attempts + 1, claimed_by = $3
 FROM (SELECT c.source_no, c.object FROM lookups c
-      WHERE c.source_no = $4 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.due_at LIMIT $5::int FOR UPDATE SKIP LOCKED) d
+      WHERE c.source_no = $4 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.attempts, c.due_at LIMIT $5::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
 RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts
 `
@@ -177,7 +177,8 @@ type ClaimLookupsRow struct {
 	Attempts   int32
 }
 
-// What is locked is being armed or claimed; it comes next time.
+// What is locked is being armed or claimed; it comes next time. Strangers can name
+// objects that do not exist: their retries come after what was asked about less often.
 func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]ClaimLookupsRow, error) {
 	rows, err := q.db.Query(ctx, claimLookups,
 		arg.Now,
