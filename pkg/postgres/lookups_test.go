@@ -367,7 +367,7 @@ func TestANewHintComesBeforeTheRetriesOfAFlood(t *testing.T) {
 	}
 	d.hold(at.Add(time.Minute), hint("real", "p", at.Add(time.Minute)))
 	ls, err := d.ClaimLookups(t.Context(), at.Add(2*time.Minute), "a", "psp", 1, time.Minute)
-	if err != nil || len(ls) != 1 || ls[0].Target.Object != "p" {
+	if err != nil || len(ls) != 1 || ls[0].Object != "p" {
 		t.Errorf("%+v, %v; want that of p", ls, err)
 	}
 }
