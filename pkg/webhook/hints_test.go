@@ -112,6 +112,7 @@ func TestMollieTakesOneOfItsSignaturesAndNoRequestWithout(t *testing.T) {
 		"with its prefix":     {[]string{"sha256=" + good}, ReasonNone},
 		"without":             {[]string{good}, ReasonNone},
 		"one of several":      {[]string{"sha256=" + strings.Repeat("0", 64), "sha256=" + good}, ReasonNone},
+		"joined by a proxy":   {[]string{"sha256=" + strings.Repeat("0", 64) + ", sha256=" + good}, ReasonNone},
 		"of nobody":           {[]string{"sha256=" + strings.Repeat("0", 64)}, ReasonMismatch},
 		"another prefix":      {[]string{"sha512=" + good}, ReasonMalformed},
 		"short":               {[]string{"sha256=" + good[:62]}, ReasonMalformed},

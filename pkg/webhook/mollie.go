@@ -59,12 +59,14 @@ func (mollie) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 		return refuse(ReasonMissing)
 	}
 	var signatures [][]byte
-	for _, v := range values {
-		if sum, err := hex.DecodeString(strings.TrimPrefix(v, "sha256=")); err == nil && len(sum) == sha256.Size {
+	// A proxy may have joined them to one (RFC 9110, 5.3).
+	parts := strings.Split(strings.Join(values, ","), ",")
+	for _, part := range parts {
+		if sum, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(part), "sha256=")); err == nil && len(sum) == sha256.Size {
 			signatures = append(signatures, sum)
 		}
 	}
-	if len(signatures) == 0 || len(values) > maxSignatures {
+	if len(signatures) == 0 || len(parts) > maxSignatures {
 		return refuse(ReasonMalformed)
 	}
 	name, ok := matchHMAC(sha256.New, secrets, asShown, signatures, req.Body)

@@ -61,7 +61,7 @@ type testCase struct {
 	Name     string            `json:"name"`
 	Provider string            `json:"provider"`
 	Scheme   string            `json:"scheme"`
-	Headers  map[string]string `json:"headers"`
+	Headers  map[string]values `json:"headers"`
 	Expect   json.RawMessage   `json:"expect"`
 
 	// of a vector
@@ -115,10 +115,23 @@ func (c testCase) header() webhook.Headers {
 }
 
 func (c testCase) headers() (list []event.Header) {
-	for name, value := range c.Headers {
-		list = append(list, event.Header{Name: name, Value: []byte(value)})
+	for name, values := range c.Headers {
+		for _, v := range values {
+			list = append(list, event.Header{Name: name, Value: []byte(v)})
+		}
 	}
 	return list
+}
+
+// values are those of a header: a text, or a list where it comes several times.
+type values []string
+
+func (v *values) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' {
+		return json.Unmarshal(b, (*[]string)(v))
+	}
+	*v = make(values, 1)
+	return json.Unmarshal(b, &(*v)[0])
 }
 
 // Signed is a vector as Verify takes it.

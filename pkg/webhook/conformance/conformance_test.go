@@ -35,10 +35,11 @@ func TestEveryVectorAndFixturePasses(t *testing.T) {
 
 func TestADifferenceIsReported(t *testing.T) {
 	for name, file := range map[string]string{
-		"a verdict": `[{"provider":"github","secret":"s3cr3t","headers":{},"body_base64":"","expect":"valid"}]`,
-		"a reading": `[{"provider":"stripe","body":{"id":"e","type":"t"},"expect":{"event_id":"f"}}]`,
-		"a null":    `[{"provider":"stripe","body":{"id":"e","type":"t"},"expect":{"event_id":null}}]`,
-		"a time":    `[{"provider":"stripe","body":{"id":"e","type":"t","created":1},"expect":{"occurred_at":"1970-01-01T00:00:02Z"}}]`,
+		"a header twice": `[{"provider":"github","secret":"s3cr3t","headers":{"X-Hub-Signature-256":["sha256=0","sha256=1"]},"body_base64":"","expect":"valid"}]`,
+		"a verdict":      `[{"provider":"github","secret":"s3cr3t","headers":{},"body_base64":"","expect":"valid"}]`,
+		"a reading":      `[{"provider":"stripe","body":{"id":"e","type":"t"},"expect":{"event_id":"f"}}]`,
+		"a null":         `[{"provider":"stripe","body":{"id":"e","type":"t"},"expect":{"event_id":null}}]`,
+		"a time":         `[{"provider":"stripe","body":{"id":"e","type":"t","created":1},"expect":{"occurred_at":"1970-01-01T00:00:02Z"}}]`,
 	} {
 		r, err := Run([]byte(file))
 		if err != nil || len(r) != 1 || r[0].Err == nil {
