@@ -94,7 +94,7 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	}
 	// Never with the source's lines in the error: somebody may have put a secret there.
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		return Set{}, fmt.Errorf("endpoints file %s: %s", path, yaml.FormatError(err, false, false))
+		return Set{}, fmt.Errorf("endpoints file %s:\n%s", path, place.ReplaceAllString(yaml.FormatError(err, false, false), path+":$1: "))
 	}
 	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
 		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
@@ -117,6 +117,9 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	}
 	return l.set, nil
 }
+
+// place is how the YAML package says where.
+var place = regexp.MustCompile(`^\[(\d+):\d+\] `)
 
 // lines says in which line of the file an endpoint begins.
 func lines(text []byte) func(i int) int {

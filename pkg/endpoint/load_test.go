@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +64,7 @@ func TestTheExampleFileLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(set.All()); n != 3 {
+	if n := len(set.All()); n != 4 {
 		t.Fatalf("endpoints = %d", n)
 	}
 	five := webhook.Tolerance{Past: 5 * time.Minute, Future: 5 * time.Minute}
@@ -74,6 +76,51 @@ func TestTheExampleFileLoads(t *testing.T) {
 		if e.Source != name || e.Mode != event.Live {
 			t.Errorf("%s: source %q, mode %q", name, e.Source, e.Mode)
 		}
+	}
+}
+
+// Whoever takes a comment's mark away must get what the comment says. What one line
+// replaces goes with it.
+func TestEveryCommentedLineOfTheExampleFileIsOneThatLoads(t *testing.T) {
+	text, err := os.ReadFile("../../endpoints.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	instead := map[string]string{"time_format": "time_unit", "time_zone": "time_unit", "changed_body": "time_repeats"}
+	with := map[string]string{"time_zone": "time_format"}
+	option := regexp.MustCompile(`^( {6,10})# ([a-z_]+)(: \S.*)$`)
+	key := regexp.MustCompile(`^ {6,10}(?:# )?([a-z_]+): `)
+	lines := strings.Split(string(text), "\n")
+	tried := 0
+	for i, line := range lines {
+		m := option.FindStringSubmatch(line)
+		if m == nil || m[2] == "holds" { // prose
+			continue
+		}
+		changed := slices.Clone(lines)
+		changed[i] = m[1] + m[2] + m[3]
+		for j, other := range lines {
+			k := key.FindStringSubmatch(other)
+			switch {
+			case k == nil || j == i:
+			case k[1] == instead[m[2]]:
+				changed[j] = ""
+			case k[1] == with[m[2]]:
+				changed[j] = strings.Replace(other, "# ", "", 1)
+			}
+		}
+		w := world{
+			files: map[string]string{"/run/secrets/shop-webhooks": standardSecret, "/run/secrets/shop-webhooks-old": standardSecret},
+			env:   map[string]string{"STRIPE_SIGNING_SECRET": stripeSecret, "ACME_SIGNING_SECRET": "acme-1f0a77"},
+		}
+		_, err := w.load(strings.Join(changed, "\n"))
+		if refused := m[2] == "trust"; (err != nil) != refused { // of all facts, as the line itself says
+			t.Errorf("%s: %v", strings.TrimSpace(line), err)
+		}
+		tried++
+	}
+	if tried < 13 {
+		t.Errorf("only %d commented lines were found", tried)
 	}
 }
 
@@ -168,10 +215,10 @@ func TestWhatMustNotStartIsRefusedWithWhatToDo(t *testing.T) {
 		"no provider":              {one("secrets: [env:S]"), `provider: "" is unknown`},
 		"provider in other case":   {one("provider: STRIPE, secrets: [env:S]"), `"STRIPE" is unknown`},
 		"unknown field":            {one("provider: stripe, secrets: [env:S], skip_verification: true"), "skip_verification"},
-		"secret as no list":        {one("provider: stripe, secrets: " + stripeSecret), "[2:"},
-		"secret as a map":          {one("provider: stripe, secrets: [{value: " + stripeSecret + ", x: y}]"), "[2:"},
+		"secret as no list":        {one("provider: stripe, secrets: " + stripeSecret), "endpoints.yaml:2: "},
+		"secret as a map":          {one("provider: stripe, secrets: [{value: " + stripeSecret + ", x: y}]"), "endpoints.yaml:2: "},
 		"secret of another kind":   {one("provider: stripe, secrets: [value: " + stripeSecret + "]"), "not a reference"},
-		"wrong kind of value":      {one("provider: stripe, secrets: 7"), "[2:"},
+		"wrong kind of value":      {one("provider: stripe, secrets: 7"), "endpoints.yaml:2: "},
 		"name taken":               {two("name: a, provider: stripe, secrets: [env:S]", "name: a, provider: stripe, secrets: [env:S]"), "is taken"},
 		"name with a slash":        {"endpoints: [{name: ../a, provider: stripe, secrets: [env:S]}]", "name: use 1 to 63"},
 		"name in upper case":       {"endpoints: [{name: A, provider: stripe, secrets: [env:S]}]", "name: use 1 to 63"},

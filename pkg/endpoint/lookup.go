@@ -64,10 +64,14 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 // wanted says what to write for an API.
 func wanted(api lookup.API) string {
 	text := "add `lookup:` with `credentials: [env:NAME]` (" + api.Credential + ")"
+	var keys, helps []string
 	for _, s := range api.Settings {
 		if s.Default == "" {
-			text += fmt.Sprintf(" and `settings: {%s: …}` (%s)", s.Name, s.Help)
+			keys, helps = append(keys, s.Name+": …"), append(helps, s.Help)
 		}
+	}
+	if len(keys) > 0 {
+		text += fmt.Sprintf(" and `settings: {%s}` (%s)", strings.Join(keys, ", "), strings.Join(helps, "; "))
 	}
 	return text
 }

@@ -40,7 +40,7 @@ func TestAProviderThatGivesOnlyHintsNeedsALookUp(t *testing.T) {
 	}{
 		"hints and none": {nil, hinting("mollie_classic"),
 			"lookup: missing: nothing that mollie_classic sends can be believed by itself, so its API must be asked: add `lookup:` with `credentials: [env:NAME]` (the API key"},
-		"says every setting":      {nil, hinting("click"), "`settings: {service_id: …}` (the service's id at Click) and `settings: {merchant_user_id: …}`"},
+		"says every setting":      {nil, hinting("click"), "`settings: {service_id: …, merchant_user_id: …}` (the service's id at Click; the merchant user's id at Click)"},
 		"hints and no API":        {nil, hinting("nobody"), "nothing that nobody sends can be believed by itself, and Sluice cannot ask its API"},
 		"an API nobody knows":     {&lookupEntry{}, asked{fake{}, "nobody"}, "lookup: Sluice cannot ask the API of nobody: remove it"},
 		"no credential":           {&lookupEntry{}, hinting("mollie_classic"), "lookup.credentials: missing: give env:NAME or file:/path of the API key"},

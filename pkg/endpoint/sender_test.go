@@ -71,6 +71,8 @@ func (o ordered) WithOrder(paths webhook.Paths) (webhook.Provider, error) {
 	return o, nil
 }
 
+func (o ordered) OrderPaths() webhook.Paths { return o.paths }
+
 // sent is what the loader makes of an entry for a provider.
 func sent(e entry, p webhook.Provider) (Endpoint, string) {
 	l := loader{at: `f:1: endpoint "a"`, deployment: event.Live}

@@ -62,6 +62,9 @@ func (p cashfree) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p cashfree) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (p cashfree) Verify(req Request, secrets []Secret, now time.Time) Verdict {
 	header, reason := one(req.Header(cashfreeSignature))
 	if reason != ReasonNone {

@@ -49,6 +49,9 @@ func (p declared) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p declared) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (p declared) SignatureHeaders() []string {
 	names := append([]string{p.sig.Header}, p.sig.Required...)
 	if h := p.sig.Timestamp.Header; h != "" {

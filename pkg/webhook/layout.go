@@ -334,6 +334,22 @@ func (c *layout) withOrder(at Paths) (*layout, error) {
 	return l.compile()
 }
 
+// orderPaths are all the places where the shop's order id may be.
+func (c *layout) orderPaths() (all Paths) {
+	add := func(paths Paths) {
+		for _, path := range paths {
+			if !slices.Contains(all, path) {
+				all = append(all, path)
+			}
+		}
+	}
+	add(c.source.Order)
+	for _, f := range c.source.Facts {
+		add(f.Order)
+	}
+	return all
+}
+
 // mustCompile is for the layouts of built-in providers.
 func (l Layout) mustCompile() *layout {
 	c, err := l.compile()

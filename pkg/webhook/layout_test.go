@@ -333,4 +333,8 @@ func TestAWrongLayoutSaysEverythingThatIsWrongAndWhere(t *testing.T) {
 			t.Errorf("%q is said %d times in\n%v", want, n, err)
 		}
 	}
+	l = Layout{ID: Paths{"id"}, Type: Paths{"type"}, Time: Paths{"at"}, TimeZone: "+05:00"}
+	if _, err := l.compile(); err == nil || !strings.Contains(err.Error(), "reading.time_zone: is of times in a time_format, and there is none") {
+		t.Errorf("a zone without a format: %v", err)
+	}
 }

@@ -13,6 +13,8 @@ type Mistaken struct {
 	// Mistake is a part of a sentence whose subject is the secret; it holds no part
 	// of the value.
 	Mistake string
+	// Sender: it was made where webhooks are signed, not here.
+	Sender bool
 }
 
 // knownPrefixes are what providers put before their secrets.
@@ -24,8 +26,11 @@ func (s Secret) Mistaken() (all []Mistaken) {
 	v := string(s.value)
 	add := func(mistake, value string) {
 		if value != "" && value != v {
-			all = append(all, Mistaken{Secret{Name: s.Name, value: []byte(value)}, mistake})
+			all = append(all, Mistaken{Secret: Secret{Name: s.Name, value: []byte(value)}, Mistake: mistake})
 		}
+	}
+	atSender := func(mistake, value string) {
+		all = append(all, Mistaken{Secret{Name: s.Name, value: []byte(value)}, mistake, true})
 	}
 	add("is in quotation marks, which do not belong to it", strings.Trim(v, `"'`))
 	bare := v
@@ -53,6 +58,10 @@ func (s Secret) Mistaken() (all []Mistaken) {
 			add("is still encoded in hex", string(key))
 		}
 	}
+	if strings.HasPrefix(v, secretPrefix) {
+		atSender("was taken as it stands at the sender, prefix and all, and must be decoded there", base64.StdEncoding.EncodeToString(s.value))
+		atSender("was taken as it stands at the sender, but for its prefix, and must be decoded there", base64.StdEncoding.EncodeToString([]byte(bare)))
+	}
 	add("was decoded from base64, and must be given encoded", base64.StdEncoding.EncodeToString(s.value))
 	add("was decoded from base64, and must be given encoded", secretPrefix+base64.StdEncoding.EncodeToString(s.value))
 	add("was decoded from hex, and must be given encoded", hex.EncodeToString(s.value))
@@ -61,7 +70,7 @@ func (s Secret) Mistaken() (all []Mistaken) {
 		add("is in capital letters", strings.ToLower(v))
 		add("is in small letters", strings.ToUpper(v))
 	}
-	add("was set with a line end at the sender", v+"\n")
+	atSender("was set with a line end at the sender", v+"\n")
 	return all
 }
 

@@ -208,6 +208,14 @@ func (p Payme) WithOrder(paths Paths) (Provider, error) {
 	return p, nil
 }
 
+// OrderPaths is Ordered's.
+func (p Payme) OrderPaths() (all Paths) {
+	for _, at := range p.fields.order {
+		all = append(all, at.path)
+	}
+	return all
+}
+
 // AccountField names the field of the account by which the shop knows the order.
 func (p Payme) AccountField() string {
 	return strings.TrimPrefix(p.fields.order[0].path, "params.account.")

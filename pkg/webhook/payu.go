@@ -60,6 +60,9 @@ func (p payU) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p payU) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (p payU) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	header, reason := one(req.Header(payUSignature))
 	if reason != ReasonNone {

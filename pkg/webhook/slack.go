@@ -43,6 +43,9 @@ func (p slack) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p slack) OrderPaths() Paths { return p.layout.orderPaths() }
+
 // slackCommand reads a slash command, the one request that is a form of fields.
 var slackCommand = Layout{
 	Body: "form", ID: Paths{"trigger_id"}, Type: Paths{"=slash_command"}, Subject: Paths{"channel_id"},

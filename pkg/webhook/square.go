@@ -53,6 +53,9 @@ func (p square) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p square) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (square) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	header, reason := one(req.Header(squareSignature))
 	if reason != ReasonNone {

@@ -71,6 +71,9 @@ func (p standardWebhooks) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p standardWebhooks) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (p standardWebhooks) SignatureHeaders() []string {
 	var names []string
 	for _, prefix := range p.prefixes {

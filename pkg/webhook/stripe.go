@@ -45,6 +45,9 @@ func (p stripe) WithOrder(at Paths) (_ Provider, err error) {
 	return p, err
 }
 
+// OrderPaths is Ordered's.
+func (p stripe) OrderPaths() Paths { return p.layout.orderPaths() }
+
 func (stripe) Profile() Profile {
 	return Profile{
 		Title:     "Stripe",

@@ -35,8 +35,11 @@ func newTimeForm(l Layout, problem func(format string, args ...any)) timeForm {
 	}
 	if l.TimeZone != "" {
 		t, err := time.Parse("-07:00", l.TimeZone)
-		if err != nil || l.TimeFormat == "" {
-			problem("time_zone: %q: give the offset of times in time_format, as +05:00", l.TimeZone)
+		if err != nil {
+			problem("time_zone: %q is no offset: write it as +05:00", l.TimeZone)
+		}
+		if l.TimeFormat == "" {
+			problem("time_zone: is of times in a time_format, and there is none: Unix times and RFC 3339 have their own")
 		}
 		f.zone = t.Location()
 	}

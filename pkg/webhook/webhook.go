@@ -263,4 +263,6 @@ type Sealing interface {
 type Ordered interface {
 	Provider
 	WithOrder(Paths) (Provider, error)
+	// OrderPaths are where it is looked for now, the first that says something first.
+	OrderPaths() Paths
 }

@@ -25,12 +25,14 @@ type configCheckCmd struct {
 }
 
 func (configCheckCmd) Help() string {
-	return `Reads the settings of each role from the environment, and the endpoints file with its secrets. Prints
-every problem and exits with 1 if there is any. Secrets are never printed.
+	return `Reads the settings of each role from the environment (sluice ROLE --help lists them), and the endpoints file that
+SLUICE_ENDPOINTS names (endpoints.yaml by default) with its secrets. Prints every problem and exits with 1 if there is
+any. Secrets are never printed.
 
 Examples:
   sluice config check                  all roles
   sluice config check ingress          one
+  SLUICE_ENDPOINTS=mine.yaml SLUICE_MODE=test sluice config check ingress
   sluice config check --connect        and what they connect to`
 }
 

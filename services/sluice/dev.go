@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
@@ -82,6 +83,10 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 	if err := d.settings(dir, e); err != nil {
 		return err
 	}
+	endpoints, err := load(e) // before the roles do, each of which would say the same of it
+	if err != nil {
+		return err
+	}
 	if err := d.migrate(ctx, e, p, log); err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ func (d devCmd) Run(ctx context.Context, c *console) (err error) {
 			return nil
 		}
 	}
-	d.next(p, dir, e)
+	d.next(p, dir, e, endpoints)
 	p.Line("\n%s", p.Dim("Running. Ctrl-C stops it; the data stays in "+dir.Path()+"."))
 	<-ctx.Done()
 	p.Line("\nstopping")
@@ -183,13 +188,23 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 	e["SLUICE_MERCHANT_URL"] = "http://" + e["SLUICE_MERCHANT_ADDRESS"]
 	e["SLUICE_MERCHANT_PUBLIC_URL"] = "http://" + e["SLUICE_MERCHANT_PUBLIC_ADDRESS"]
 	shared := map[string]string{}
-	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL", "SLUICE_MERCHANT_PUBLIC_URL"} {
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL", "SLUICE_MERCHANT_PUBLIC_URL",
+		"SLUICE_MERCHANT_PUBLIC_ADDRESS", clickAPI} {
 		shared[name] = e[name]
 	}
 	if len(d.Kafka) == 0 {
 		shared["SLUICE_DEV_BROKER"], e["SLUICE_DEV_BROKER"] = "true", "true"
 	}
 	return dir.WriteEnvironment(shared)
+}
+
+// load reads the endpoints file that e names.
+func load(e environment) (endpoint.Set, error) {
+	s, err := read[deployment](e)
+	if err != nil {
+		return endpoint.Set{}, err
+	}
+	return s.load(e)
 }
 
 // address is at, with another port if that one is taken.
@@ -250,11 +265,19 @@ func ready(ctx context.Context, admin string) error {
 }
 
 // next says where everything is and what to try.
-func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment) {
+func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment, endpoints endpoint.Set) {
+	var webhooks, calls []string
+	for _, one := range endpoints.All() {
+		if one.Provider.Profile().TwoWay {
+			calls = append(calls, one.Name)
+		} else {
+			webhooks = append(webhooks, one.Name)
+		}
+	}
 	p.Title("Where")
 	p.Table([][]string{
-		{"webhooks", e["SLUICE_INGRESS_URL"] + "/webhooks/{" + strings.Join([]string{dev.Stripe, dev.Shop, dev.Declared}, ",") + "}"},
-		{"Payme, Click", e["SLUICE_MERCHANT_PUBLIC_URL"] + "/webhooks/{" + dev.Payme + "," + dev.Click + "}"},
+		{"webhooks", e["SLUICE_INGRESS_URL"] + "/webhooks/{" + strings.Join(webhooks, ",") + "}"},
+		{"Payme, Click", e["SLUICE_MERCHANT_PUBLIC_URL"] + "/webhooks/{" + strings.Join(calls, ",") + "}"},
 		{"orders", e["SLUICE_MERCHANT_URL"] + "/v1/orders/{id}"},
 		{"health, metrics", "http://" + e["SLUICE_ADMIN_ADDRESS"] + "/{readyz,metrics}"},
 		{"Kafka", e["KAFKA_BROKERS"]},

@@ -56,7 +56,11 @@ func roleNamed(name string) (role, error) {
 		}
 		names = append(names, r.name)
 	}
-	return role{}, fmt.Errorf("no role %q; there are %s", name, strings.Join(names, ", "))
+	hint := ""
+	if strings.ContainsAny(name, "./") {
+		hint = " (an endpoints file is named by SLUICE_ENDPOINTS)"
+	}
+	return role{}, fmt.Errorf("no role %q; there are %s%s", name, strings.Join(names, ", "), hint)
 }
 
 // serve runs roles in this process until it is told to stop.

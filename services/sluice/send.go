@@ -160,7 +160,7 @@ func (s *sendCmd) target() (send.Target, endpoint.Endpoint, bool, error) {
 	if s.Endpoint != "" {
 		var ok bool
 		if to, ok = set.Get(s.Endpoint); !ok {
-			return send.Target{}, endpoint.Endpoint{}, false, fmt.Errorf("no endpoint %q in %s", s.Endpoint, s.Endpoints)
+			return send.Target{}, endpoint.Endpoint{}, false, fmt.Errorf("no endpoint %q in %s; there are %s", s.Endpoint, s.Endpoints, endpointNames(set.All()))
 		}
 	}
 	url, currency := s.URL, "EUR"

@@ -47,8 +47,10 @@ type Provider struct {
 	// could have made one.
 	Account   string   `json:"account,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Order: the endpoint may say where the shop put its order id.
-	Order bool `json:"order,omitempty"`
+	// Order: the endpoint may say where the shop put its order id; OrderPaths are where
+	// it is looked for until then.
+	Order      bool     `json:"order,omitempty"`
+	OrderPaths []string `json:"order_paths,omitempty"`
 	// LookUp is how its API is asked; nil if Sluice does not ask it.
 	LookUp *LookUp `json:"look_up,omitempty"`
 }
@@ -120,7 +122,9 @@ func describe(p webhook.Provider) Provider {
 	_, out.Challenge = p.(webhook.Challenging)
 	_, out.Batch = p.(webhook.Batched)
 	_, out.Certificate = p.(webhook.Certified)
-	_, out.Order = p.(webhook.Ordered)
+	if o, ok := p.(webhook.Ordered); ok {
+		out.Order, out.OrderPaths = true, o.OrderPaths()
+	}
 	if api, ok := lookup.For(p.Name()); ok {
 		out.LookUp = &LookUp{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Required: f.Trust == event.Hint}
 		for _, s := range api.Settings {

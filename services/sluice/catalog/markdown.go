@@ -83,8 +83,11 @@ func (p Provider) Facts() (all [][2]string) {
 	}
 	add("Account", p.Account)
 	add("Addresses", strings.Join(p.Addresses, ", "))
-	if p.Order {
-		add("Order id", "where the shop puts it: the endpoint's `order` says where")
+	switch {
+	case len(p.OrderPaths) > 0:
+		add("Order id", "`"+strings.Join(p.OrderPaths, "`, `")+"`; the endpoint's `order` names other places")
+	case p.Order:
+		add("Order id", "nowhere by itself: the endpoint's `order` says where the shop put it")
 	}
 	if p.Unusable() {
 		add("Look-up", "none: Sluice cannot ask its API yet, so an endpoint of it refuses to start")

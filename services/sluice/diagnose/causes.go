@@ -252,6 +252,11 @@ func likely(c Case, s subject, v webhook.Verdict, asked []string) (found []Cause
 	default:
 		found = append(found, lost(s)...)
 	}
+	if c.Endpoint.Provider.Profile().NeedsURL {
+		found = append(found, Cause{Mistake: WrongURL, Text: "another URL than the endpoint's " + c.Endpoint.URL + " may have been signed; those that the recording names were tried",
+			Do: "compare the endpoint's url with the address that is entered at the provider, to the letter: host, port, path, last slash and query"})
+	}
 	return append(found, Cause{Mistake: WrongSecret, Text: notMade(s.endpoint.Secrets, "this signature, in any form that was tried"),
-		Do: "compare with what the provider shows for this very address and mode (test and live have their own): " + or(c.Endpoint.Provider.Profile().Secret, "the signing secret")})
+		Do: "compare with what the provider shows for this very address and mode (test and live have their own): " + or(c.Endpoint.Provider.Profile().Secret, "the signing secret") +
+			"; if it is that one, something that is signed is not as it was sent: record the request before anything reads it"})
 }

@@ -3,6 +3,9 @@ package diagnose
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -158,7 +161,12 @@ var damages = map[string]struct {
 	"http and not https": {WrongURL, func(c *Case) bool { return address(c, strings.Replace(c.Endpoint.URL, "https://", "http://", 1)) }},
 	"a slash more":       {WrongURL, func(c *Case) bool { return address(c, strings.TrimSuffix(c.Endpoint.URL, "/")+"/") }},
 	"the inner host":     {WrongURL, func(c *Case) bool { return address(c, "http://10.0.0.7:8080/in") }},
-	"another secret":     {WrongSecret, func(c *Case) bool { return secret(c, "an0ther-secret-that-signed-nothing") }},
+	"a host that nothing tells of": {WrongURL, func(c *Case) bool {
+		c.Request.Target = "/in" // as a server behind a proxy sees it
+		c.Request.Headers = slices.DeleteFunc(slices.Clone(c.Request.Headers), func(h recorded.Header) bool { return strings.EqualFold(h.Name, "Host") })
+		return address(c, "https://another.example/in")
+	}},
+	"another secret": {WrongSecret, func(c *Case) bool { return secret(c, "an0ther-secret-that-signed-nothing") }},
 	"an endpoint's": {WrongEndpoint, func(c *Case) bool {
 		c.Others = []endpoint.Endpoint{c.Endpoint}
 		return secret(c, "an0ther-secret-that-signed-nothing")
@@ -279,6 +287,34 @@ func TestEveryHeaderThatIsLostRenamedOrRepeatedIsNamed(t *testing.T) {
 						t.Errorf("%s with %s and %s twice: %+v", name, h.Name, prefix, d.Causes)
 					}
 				}
+			}
+		}
+	}
+}
+
+// A sender that takes the secret's text for the key is told apart from a secret that
+// is set wrong here.
+func TestASenderThatTakesTheSecretAsItStandsIsNamed(t *testing.T) {
+	text := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a-key-of-thirty-two-bytes-in-all"))
+	for _, key := range []string{text, strings.TrimPrefix(text, "whsec_")} {
+		for name, cases := range whole(t) {
+			if name != "standard_webhooks" {
+				continue
+			}
+			c := cases[0]
+			at := c.Now
+			mac := hmac.New(sha256.New, []byte(key))
+			fmt.Fprintf(mac, "msg_1.%d.%s", at.Unix(), c.Request.Body)
+			c.Request.Headers = []recorded.Header{{Name: "webhook-id", Value: "msg_1"}, {Name: "webhook-timestamp", Value: fmt.Sprint(at.Unix())},
+				{Name: "webhook-signature", Value: "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+			right, err := webhook.NewSecret("env:SHOP", text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Endpoint.Secrets = []webhook.Secret{right}
+			d := Diagnose(c)
+			if len(d.Causes) != 1 || !strings.Contains(d.Causes[0].Text, "as it stands at the sender") || !strings.Contains(d.Causes[0].Do, "where the webhooks are signed") {
+				t.Errorf("%+v", d.Causes)
 			}
 		}
 	}

@@ -17,8 +17,12 @@ import (
 func secretRemedies(s subject) (all []remedy) {
 	for i, secret := range s.endpoint.Secrets {
 		for _, m := range secret.Mistaken() {
+			do := "set it exactly as the provider shows it"
+			if m.Sender {
+				do = "put it right where the webhooks are signed; it is right here"
+			}
 			all = append(all, remedy{
-				Cause{Mistake: SecretForm, Text: fmt.Sprintf("secret %s %s", secret.Name, m.Mistake), Do: "set it exactly as the provider shows it"},
+				Cause{Mistake: SecretForm, Text: fmt.Sprintf("secret %s %s", secret.Name, m.Mistake), Do: do},
 				func(s *subject) {
 					s.endpoint.Secrets = slices.Clone(s.endpoint.Secrets)
 					s.endpoint.Secrets[i] = m.Secret
