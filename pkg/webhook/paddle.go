@@ -43,7 +43,7 @@ var paddleLayout = Layout{
 	Subject:     Paths{"data.id"},
 	Order:       Paths{"data.custom_data.order_id"},
 	Payment:     Paths{"data.transaction_id"},
-	Amount:      Paths{"data.totals.total"}, // minor units, as text
+	Amount:      Paths{"data.totals.total", "data.details.totals.total"}, // minor units, as text
 	Currency:    Paths{"data.currency_code"},
 	Facts: []Fact{
 		paddleTransaction("transaction.paid", order.KindPaid),

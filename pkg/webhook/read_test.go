@@ -326,7 +326,7 @@ func TestStripesEventsMeanWhatTheProviderSays(t *testing.T) {
 		t.Errorf("an unused event with an amount that cannot be read: %+v, %v", r, err)
 	}
 	thin := `{"id":"evt_2","object":"v2.core.event","type":"v1.billing.meter.error_report_triggered","created":"2026-01-01T00:00:05.000Z","livemode":true,"related_object":{"id":"mtr_1"}}`
-	if r, err := p.Read(acmeHeaders, []byte(thin)); err != nil || r.Fact != order.KindNone || r.Time.IsZero() {
+	if r, err := p.Read(acmeHeaders, []byte(thin)); err != nil || r.Fact != order.KindNone || r.Time.IsZero() || r.Subject != "mtr_1" {
 		t.Errorf("a thin event: %+v, %v", r, err)
 	}
 }

@@ -89,7 +89,7 @@ var squareLayout = Layout{
 	Type:     Paths{"type"},
 	Time:     Paths{"created_at"},
 	Order:    Paths{"data.object.payment.reference_id"},
-	Payment:  Paths{"data.object.payment.id", "data.object.refund.payment_id", "data.object.dispute.disputed_payment.payment_id"},
+	Payment:  Paths{"data.object.payment.id", "data.object.refund.payment_id", "data.object.dispute.disputed_payment.payment_id", "data.object.dispute.disputed_payments.0.payment_id"},
 	Subject:  Paths{"data.id"},
 	Amount:   Paths{"data.object.payment.amount_money.amount"},
 	Currency: Paths{"data.object.payment.amount_money.currency", "data.object.refund.amount_money.currency", "data.object.dispute.amount_money.currency"},

@@ -62,6 +62,8 @@ func TestSquareReadsPaymentsRefundsAndDisputes(t *testing.T) {
 		{"refund.updated", refund("FAILED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("REJECTED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},
 		{"dispute.created", dispute("EVIDENCE_REQUIRED"), Reading{Fact: order.KindDisputeOpened, Object: "DIS1", Amount: 125050}},
+		{"dispute.created", `"dispute":{"dispute_id":"DIS1","state":"INQUIRY_EVIDENCE_REQUIRED","disputed_payments":[{"payment_id":"PAY1"}],"amount_money":{"amount":125050,"currency":"USD"}}`,
+			Reading{Fact: order.KindDisputeOpened, Object: "DIS1", Amount: 125050}},
 		{"dispute.state.updated", dispute("WON"), Reading{Fact: order.KindDisputeWon, Object: "DIS1", Amount: 125050}},
 		{"dispute.state.updated", dispute("LOST"), Reading{Fact: order.KindDisputeLost, Object: "DIS1", Amount: 125050}},
 		{"dispute.state.updated", dispute("PROCESSING"), Reading{Fact: order.KindNone, Amount: 125050}},

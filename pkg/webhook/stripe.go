@@ -143,7 +143,7 @@ var stripeLayout = Layout{
 	Mode:        Paths{"livemode"},
 	Order:       Paths{"data.object.metadata.order_id"},
 	Payment:     Paths{"data.object.payment_intent"},
-	Subject:     Paths{"data.object.id"},
+	Subject:     Paths{"data.object.id", "related_object.id"},
 	Amount:      Paths{"data.object.amount"},
 	Currency:    Paths{"data.object.currency"},
 	// docs.stripe.com/currencies, read November 2026: ISK and UGX have lost their
