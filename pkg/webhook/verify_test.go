@@ -61,6 +61,18 @@ func providers(t testing.TB) []armed {
 	}
 }
 
+// A new declaration must be tried as the others are.
+func TestEveryProviderThatIsADeclarationIsTried(t *testing.T) {
+	for _, name := range BuiltinNames() {
+		switch builtinOf(t, name).(type) {
+		case declared, timedDeclared:
+			if !slices.ContainsFunc(providers(t), func(p armed) bool { return p.Name() == name }) {
+				t.Errorf("%s is not among the providers of these tests", name)
+			}
+		}
+	}
+}
+
 // O01, O02: what is signed are the bytes, whatever they are.
 func TestBytesVerifyAsTheyAreAndNotOneOfThemMayChange(t *testing.T) {
 	bodies := []string{

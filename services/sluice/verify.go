@@ -22,7 +22,7 @@ type VerifyCmd struct {
 	Endpoints   string `help:"The endpoints file." env:"SLUICE_ENDPOINTS"`
 	Mode        string `help:"The deployment's mode, live or test; by default whichever the file fits." env:"SLUICE_MODE"`
 	DataDir     string `help:"Of a sluice dev: where to find the endpoints file if none is named." default:".sluice"`
-	Entry       int    `help:"Which entry of a HAR file, counted from 1; by default every one."`
+	Entry       int    `help:"Which entry of a HAR file, counted from 1; by default every one that was sent to an endpoint."`
 	At          string `help:"The clock, as 2026-03-14T09:26:53Z or Unix seconds. By default the recorded Date header, else the signature's own time."`
 	From        string `help:"The address it came from, for providers that are held to theirs." placeholder:"ADDRESS"`
 	Body        string `help:"A file with the body, if the recording has none." placeholder:"FILE"`

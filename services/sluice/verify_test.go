@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -156,6 +157,52 @@ func TestARecordedRequestIsVerifiedOrToldWhyNot(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A recorded session holds requests that are no webhooks: they are left out, unless
+// there is nothing else.
+func TestOfARecordedSessionOnlyWhatWasSentToAnEndpointIsJudged(t *testing.T) {
+	t.Setenv("STRIPE_OF_TEST", stripeSecret)
+	t.Setenv("OTHER_OF_TEST", "whsec_quite_another_one")
+	file := endpoints(t, `endpoints:
+  - {name: stripe, provider: stripe, secrets: [env:STRIPE_OF_TEST]}
+  - {name: other, provider: stripe, secrets: [env:OTHER_OF_TEST]}
+`)
+	raw, err := os.ReadFile(requestFile(t, time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, body, _ := strings.Cut(string(raw), "\r\n\r\n")
+	_, signature, _ := strings.Cut(head, "Stripe-Signature: ")
+	signature, _, _ = strings.Cut(signature, "\r\n")
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := `{"request":{"method":"GET","url":"https://shop.example/","headers":[]}}`
+	hook := fmt.Sprintf(`{"request":{"method":"POST","url":"https://shop.example/webhooks/stripe","headers":[{"name":"Stripe-Signature","value":%q}],"postData":{"text":%s}}}`, signature, text)
+	for entries, want := range map[string]struct {
+		code int
+		says string
+	}{
+		page + "," + hook + "," + page: {0, "left out: 2 of 3 entries"},
+		hook + "," + page:              {0, "left out: 1 of 2 entries"},
+		page + "," + hook:              {0, "left out: 1 of 2 entries"},
+		page + "," + page:              {2, "choose one with --endpoint"},
+	} {
+		har := filepath.Join(t.TempDir(), "session.har")
+		if err := os.WriteFile(har, []byte(`{"log":{"entries":[`+entries+`]}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := verify(t, har, "--endpoints", file)
+		out, code := strings.Join(lines, "\n"), 0
+		if err != nil {
+			out, code = out+err.Error(), exitCode(err)
+		}
+		if code != want.code || !strings.Contains(out, want.says) {
+			t.Errorf("exit code %d, want %d and %q:\n%s", code, want.code, want.says, out)
+		}
 	}
 }
 

@@ -241,6 +241,12 @@ func (d *Diagnosis) describe(c Case, s subject, asked []string, now time.Time, c
 		say(Bad, "signature: %s", refusal(v.Reason, c.Endpoint))
 	default:
 		made := "it is right"
+		if strings.HasPrefix(f.Signature, "none") {
+			made = "the scheme has none: anybody could have sent this"
+			if len(c.Endpoint.Addresses) > 0 {
+				made = "the scheme has none; the sender's address is one of the endpoint's"
+			}
+		}
 		if v.Secret != "" {
 			made += ": made with " + v.Secret
 			if n := len(c.Endpoint.Secrets); n > 1 {

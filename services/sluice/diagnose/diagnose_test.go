@@ -292,6 +292,21 @@ func TestEveryHeaderThatIsLostRenamedOrRepeatedIsNamed(t *testing.T) {
 	}
 }
 
+// What has no signature is not called right.
+func TestASchemeWithoutASignatureIsToldAsThat(t *testing.T) {
+	for name, want := range map[string]string{"mollie_classic": "anybody could have sent this", "yookassa": "the sender's address is one of the endpoint's"} {
+		p, _ := webhook.Builtin(name)
+		c := Case{Endpoint: endpoint.Endpoint{Name: name, Provider: p}, Request: recorded.Request{Method: "POST", Body: []byte("id=tr_1")}, Remote: netip.MustParseAddr("77.75.156.11")}
+		if a, ok := p.(webhook.Addressed); ok {
+			c.Endpoint.Addresses = a.Addresses()
+		}
+		d := Diagnose(c)
+		if !d.Verified() || !slices.ContainsFunc(d.Steps, func(s Step) bool { return strings.Contains(s.Text, want) }) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
 // A sender that takes the secret's text for the key is told apart from a secret that
 // is set wrong here.
 func TestASenderThatTakesTheSecretAsItStandsIsNamed(t *testing.T) {
