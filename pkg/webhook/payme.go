@@ -161,7 +161,8 @@ type PaymeCall struct {
 	Order string
 	// Reason is why it is cancelled; 0 if none is given.
 	Reason int64
-	// From and To bound a statement, in Unix milliseconds, both included.
+	// From and To bound a statement, in Unix milliseconds, both included; -1 if absent
+	// or of a wrong kind, since 0 is a time.
 	From, To int64
 }
 
@@ -243,17 +244,17 @@ func (p Payme) Call(body []byte) (PaymeCall, error) {
 		}
 		return s
 	}
-	integer := func(at places) int64 {
+	integer := func(at places, absent int64) int64 {
 		v, _ := pg.find(at)
 		n, err := v.integer()
 		if err != nil || v.kind != number || n < 0 {
-			return 0
+			return absent
 		}
 		return n
 	}
 	call.Method, call.ID = text(p.fields.method), text(p.fields.id)
-	call.Time, call.Amount, call.Reason = integer(p.fields.time), integer(p.fields.amount), integer(p.fields.reason)
-	call.From, call.To = integer(p.fields.from), integer(p.fields.until)
+	call.Time, call.Amount, call.Reason = integer(p.fields.time, 0), integer(p.fields.amount, 0), integer(p.fields.reason, 0)
+	call.From, call.To = integer(p.fields.from, -1), integer(p.fields.until, -1)
 	// An order id may be sent as a number.
 	if v, _ := pg.find(p.fields.order); v.given() {
 		if call.Order, err = v.id(); err != nil {

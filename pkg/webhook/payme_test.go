@@ -165,6 +165,9 @@ func TestAPaymeCallIsReadExactly(t *testing.T) {
 		`{"id":1,"method":"CheckPerformTransaction","params":{"amount":99999999999999999999}}`:              {RPC: []byte("1"), Method: PaymeCheckPerform},
 		`{"id":{"a":1},"method":"X"}`: {RPC: []byte("null"), Method: "X"},
 	} {
+		if want.Method != PaymeGetStatement {
+			want.From, want.To = -1, -1
+		}
 		got, err := p.Call([]byte(body))
 		if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 			t.Errorf("%s: %+v, %v", body, got, err)

@@ -373,7 +373,7 @@ func checkedOf(t postgres.PaymeTransaction) checked {
 }
 
 func (p *payme) statement(ctx context.Context, c call) (any, *fault, error) {
-	if c.From <= 0 || c.To < c.From {
+	if c.From < 0 || c.To < c.From {
 		return nil, faultCall, nil
 	}
 	if _, err := p.timeOuts(ctx, c.received); err != nil {

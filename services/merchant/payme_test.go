@@ -264,7 +264,12 @@ func TestAStatementIsByPaymesTimeBothBoundsIncluded(t *testing.T) {
 			t.Errorf("from %d to %d: %q, want %q", bounds[0], bounds[1], got, want)
 		}
 	}
-	s.refused(s.rpc("GetStatement", `{"from":2,"to":1}`), -32600, "")
+	for _, params := range []string{`{"from":2,"to":1}`, `{"to":1}`, `{"from":1}`, `{"from":"1","to":2}`, `{"from":-1,"to":2}`} {
+		s.refused(s.rpc("GetStatement", params), -32600, "")
+	}
+	if got := s.rpc("GetStatement", `{"from":0,"to":1}`); !strings.Contains(got, `"transactions":[]`) {
+		t.Errorf("a statement since 1970: %s", got)
+	}
 }
 
 func TestWhatIsNoCallOfPaymesIsAnsweredInItsProtocol(t *testing.T) {
