@@ -1,6 +1,10 @@
 package webhook
 
-import "sluice/pkg/event"
+import (
+	"time"
+
+	"sluice/pkg/event"
+)
 
 // adyenPlatform are Adyen's platform and management webhooks: an HMAC of the raw
 // body in a header, with a key as for the standard ones (adyen-java-api-library
@@ -24,6 +28,6 @@ var adyenPlatform = Declaration{
 		Covers:    "the whole body",
 		ID:        "type, the object's id and the time, joined by colons",
 		Trust:     event.Signed,
-		Retries:   LongestRetries,
+		Retries:   30 * 24 * time.Hour,
 	},
 }

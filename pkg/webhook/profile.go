@@ -40,8 +40,9 @@ type Profile struct {
 const RetriesUnknown time.Duration = -1
 
 // LongestRetries is how long the most patient provider we know of repeats a
-// delivery by itself (Adyen). It stands for whoever does not say.
-const LongestRetries = 30 * 24 * time.Hour
+// delivery by itself (T-Bank: hourly for a day, then daily for a month). It stands for
+// whoever does not say.
+const LongestRetries = 31 * 24 * time.Hour
 
 // RetrySpan is how long after the first delivery a provider may repeat it by itself.
 func RetrySpan(p Provider) time.Duration {

@@ -25,6 +25,9 @@ func TestEveryBuiltinProviderSaysWhatPeopleShouldKnow(t *testing.T) {
 		if f.Retries < RetriesUnknown {
 			t.Errorf("%s repeats for %v", name, f.Retries)
 		}
+		if f.Retries > LongestRetries {
+			t.Errorf("%s repeats for %v, longer than what stands for whoever does not say", name, f.Retries)
+		}
 	}
 	p, _ := Builtin("stripe")
 	if got := RetrySpan(p); got != 72*time.Hour {
