@@ -20,16 +20,16 @@ import (
 // event takes the money depends on the account, so there are two providers of it:
 // adyen for capture at once, adyen_manual_capture where only CAPTURE does.
 type adyen struct {
-	name   string
-	layout *layout
+	*layout
+	name string
 }
 
 func newAdyen() Provider {
-	return adyen{"adyen", adyenLayout(order.KindPaid).mustCompile()}
+	return adyen{adyenLayout(order.KindPaid).mustCompile(), "adyen"}
 }
 
 func newAdyenManualCapture() Provider {
-	return adyen{"adyen_manual_capture", adyenLayout(order.KindPending).mustCompile()}
+	return adyen{adyenLayout(order.KindPending).mustCompile(), "adyen_manual_capture"}
 }
 
 func (p adyen) Name() string             { return p.name }
@@ -150,11 +150,7 @@ func verifyAdyen(item []byte, secrets []Secret) Verdict {
 	if err != nil {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchHMAC(sha256.New, secrets, hexKey, [][]byte{signature}, signed)
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchHMAC(sha256.New, secrets, hexKey, [][]byte{signature}, signed))
 }
 
 // adyenText is the signed text of an item.
@@ -220,7 +216,7 @@ func (p adyen) Read(h Headers, body []byte) (Reading, error) {
 			return Reading{}, fmt.Errorf("%s holds a colon: where the signed fields end cannot be told", adyenItem.paths[i])
 		}
 	}
-	return p.layout.read(h, body)
+	return p.layout.Read(h, body)
 }
 
 // Sign makes no header: the signatures are in the body. See Seal.

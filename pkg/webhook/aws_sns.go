@@ -191,7 +191,7 @@ func (awsSNS) Read(_ Headers, body []byte) (Reading, error) {
 	if r.Type != "Notification" || !snsStandard(message) {
 		return r, nil
 	}
-	inner, err := standardLayout.read(func(string) []string { return []string{r.ID} }, message)
+	inner, err := standardLayout.Read(func(string) []string { return []string{r.ID} }, message)
 	if err != nil {
 		return Reading{}, err
 	}

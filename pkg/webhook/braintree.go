@@ -19,14 +19,12 @@ import (
 // braintree posts a form of bt_payload, XML in base64, and bt_signature, a list of
 // `public key|HMAC` (braintree_python webhook_notification_gateway.py). The HMAC is
 // SHA-1, its key the SHA-1 of the private key. So a secret is a key pair.
-type braintree struct{}
+type braintree struct{ *layout }
 
-func newBraintree() Provider { return braintree{} }
+func newBraintree() Provider { return braintree{braintreeLayout} }
 
 func (braintree) Name() string               { return "braintree" }
 func (braintree) SignatureHeaders() []string { return nil }
-func (braintree) TimeRepeats() bool          { return braintreeLayout.timeRepeats }
-func (braintree) ChangedBody() ChangedBody   { return braintreeLayout.changedBody }
 
 func (braintree) Profile() Profile {
 	return Profile{
@@ -91,7 +89,7 @@ func (braintree) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 		var signatures [][]byte
 		for _, pair := range pairs {
 			key, text, _ := strings.Cut(pair, "|")
-			if sum, err := hex.DecodeString(text); err == nil && len(sum) == sha1.Size && key == string(public) {
+			if sum, ok := fromHex(text, sha1.Size); ok && key == string(public) {
 				signatures = append(signatures, sum)
 			}
 		}

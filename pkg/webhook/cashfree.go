@@ -3,7 +3,6 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"strconv"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 // cashfree-pg SDK's PGVerifyWebhookSignature). A time is digits, and no end of a
 // JSON object is one, so where it ends cannot be moved.
 type cashfree struct {
-	layout    *layout
+	*layout
 	tolerance Tolerance
 }
 
@@ -26,17 +25,14 @@ const (
 
 // newCashfree has no tolerance, as the SDK checks no age; an endpoint may have one.
 func newCashfree() Provider {
-	return cashfree{cashfreeLayout.mustCompile(), Tolerance{Past: Unlimited, Future: Unlimited}}
+	return cashfree{cashfreeLayout, Tolerance{Past: Unlimited, Future: Unlimited}}
 }
 
-func (cashfree) Name() string                                { return "cashfree" }
-func (cashfree) CheckSecret(Secret) error                    { return nil }
-func (p cashfree) TimeRepeats() bool                         { return p.layout.timeRepeats }
-func (p cashfree) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p cashfree) Tolerance() Tolerance                      { return p.tolerance }
-func (p cashfree) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+func (cashfree) Name() string             { return "cashfree" }
+func (cashfree) CheckSecret(Secret) error { return nil }
+func (p cashfree) Tolerance() Tolerance   { return p.tolerance }
 func (p cashfree) SignatureHeaders() []string {
-	return p.layout.headers(cashfreeSignature, cashfreeTimestamp)
+	return p.headers(cashfreeSignature, cashfreeTimestamp)
 }
 
 func (cashfree) Profile() Profile {
@@ -58,12 +54,9 @@ func (p cashfree) WithTolerance(t Tolerance) Provider {
 }
 
 func (p cashfree) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p cashfree) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (p cashfree) Verify(req Request, secrets []Secret, now time.Time) Verdict {
 	header, reason := one(req.Header(cashfreeSignature))
@@ -89,18 +82,9 @@ func (p cashfree) Verify(req Request, secrets []Secret, now time.Time) Verdict {
 	return p.tolerance.judge(name, signedAt, now)
 }
 
-// parseMillis reads a signed time in Unix milliseconds: 13 digits, years 2001 to 2286.
-func parseMillis(s string) (time.Time, bool) {
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || len(s) != 13 || s[0] == '0' {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(n)), true
-}
-
 func (cashfree) Sign(s Secret, _ string, at time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	timestamp := strconv.FormatInt(at.UnixMilli(), 10)
 	sum := appendHMAC(nil, sha256.New, s.value, []byte(timestamp), body)
@@ -128,4 +112,4 @@ var cashfreeLayout = Layout{
 		{Type: "REFUND_STATUS_WEBHOOK", Kind: order.KindRefund, When: map[string]string{"data.refund.refund_status": "SUCCESS"}, Amount: Paths{"data.refund.refund_amount"}},
 		{Type: "AUTO_REFUND_STATUS_WEBHOOK", Kind: order.KindRefund, When: map[string]string{"data.refund.refund_status": "SUCCESS"}, Amount: Paths{"data.refund.refund_amount"}},
 	},
-}
+}.mustCompile()

@@ -93,11 +93,7 @@ func (Click) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	if _, err := clickForm(form); err != nil || len(given) != 2*md5.Size {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchDigest(secrets, func(s Secret) []byte { return clickSum(form, s) }, []byte(given))
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchDigest(secrets, func(s Secret) []byte { return clickSum(form, s) }, []byte(given)))
 }
 
 // clickSum is the sign_string of a form, in lower-case hex.
@@ -118,7 +114,7 @@ func clickSum(form map[string]string, s Secret) []byte {
 // Sign makes no header: the signature lies in the body. See Seal.
 func (Click) Sign(s Secret, _ string, _ time.Time, _ []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return nil, nil
 }
@@ -126,7 +122,7 @@ func (Click) Sign(s Secret, _ string, _ time.Time, _ []byte) (map[string]string,
 // Seal puts sign_string into the form, whose other fields are all there.
 func (Click) Seal(s Secret, body []byte) ([]byte, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	form, err := uniqueForm(body)
 	if err != nil {
@@ -138,93 +134,6 @@ func (Click) Seal(s Secret, body []byte) ([]byte, error) {
 		out.Set(name, v)
 	}
 	return []byte(out.Encode()), nil
-}
-
-// ClickForm is one request, its values as received.
-type ClickForm struct {
-	// TransID is the attempt, PaydocID the payment that Click's API knows, which is
-	// not signed.
-	TransID, PaydocID, ServiceID string
-	// Order is merchant_trans_id.
-	Order string
-	// PrepareID is what Prepare was answered; empty in a Prepare.
-	PrepareID string
-	// Action is ClickPrepare or ClickComplete.
-	Action string
-	// AmountText is the amount as sent, in soum; Amount is the same in tiyin, or 0,
-	// which is no order's amount, if it cannot be read exactly.
-	AmountText string
-	Amount     int64
-	// Error is 0, or below it what went wrong. It is not signed.
-	Error int64
-	// SignTime is sign_time, taken for Tashkent's; zero if it cannot be read.
-	SignTime time.Time
-}
-
-// Form reads a request. An error means that fields are missing, come twice, or are
-// not of their kind (Click's error -8), or that the action is unknown (-3).
-func (Click) Form(body []byte) (ClickForm, error) {
-	form, err := uniqueForm(body)
-	if err != nil {
-		return ClickForm{}, err
-	}
-	return clickForm(form)
-}
-
-// uniqueForm reads a form of which no field comes twice, because two readers may take
-// different ones. Values keep their bytes.
-func uniqueForm(body []byte) (map[string]string, error) {
-	list, err := parseForm(body)
-	if err != nil {
-		return nil, err
-	}
-	form := make(map[string]string, len(list))
-	for _, f := range list {
-		if _, twice := form[f.name]; twice {
-			return nil, errors.New("the form has a field twice")
-		}
-		form[f.name] = f.value
-	}
-	return form, nil
-}
-
-// ErrClickAction: neither Prepare nor Complete.
-var ErrClickAction = errors.New("action is neither 0 nor 1")
-
-func clickForm(form map[string]string) (ClickForm, error) {
-	for _, names := range [][]string{clickSigned, clickFields} {
-		for _, name := range names {
-			if _, ok := form[name]; !ok && (name != "merchant_prepare_id" || form["action"] == ClickComplete) {
-				return ClickForm{}, fmt.Errorf("the form has no %s", name)
-			}
-		}
-	}
-	f := ClickForm{Action: form["action"], AmountText: form["amount"]}
-	if f.Action != ClickPrepare && f.Action != ClickComplete {
-		return ClickForm{}, ErrClickAction
-	}
-	var err error
-	for _, id := range []struct {
-		name string
-		to   *string
-	}{{"click_trans_id", &f.TransID}, {"click_paydoc_id", &f.PaydocID}, {"service_id", &f.ServiceID}, {"merchant_trans_id", &f.Order}, {"merchant_prepare_id", &f.PrepareID}} {
-		if id.name == "merchant_prepare_id" && f.Action == ClickPrepare {
-			continue
-		}
-		if *id.to, err = (value{kind: plain, raw: []byte(form[id.name])}).id(); err != nil {
-			return ClickForm{}, fmt.Errorf("%s %w", id.name, err)
-		}
-	}
-	if f.Error, err = (value{kind: plain, raw: []byte(form["error"])}).integer(); err != nil {
-		return ClickForm{}, fmt.Errorf("error %w", err)
-	}
-	if f.Amount, err = order.ParseDecimal(f.AmountText, clickCurrency); err != nil {
-		f.Amount = 0
-	}
-	if f.SignTime, err = time.ParseInLocation(time.DateTime, form["sign_time"], tashkent); err != nil {
-		f.SignTime = time.Time{}
-	}
-	return f, nil
 }
 
 // Read reads a request. A Complete is a hint: its error is not signed. Neither names

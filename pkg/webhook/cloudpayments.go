@@ -16,7 +16,7 @@ import (
 // names the payment that it belongs to.
 type cloudPayments struct {
 	declared
-	json *layout
+	json *layout // declared's is of forms
 }
 
 func newCloudPayments() Provider {
@@ -53,7 +53,7 @@ func (p cloudPayments) Verify(req Request, secrets []Secret, now time.Time) Verd
 }
 
 func (p cloudPayments) Read(h Headers, body []byte) (Reading, error) {
-	read, scan := p.json.read, cloudPaymentsMarks.scan
+	read, scan := p.json.Read, cloudPaymentsMarks.scan
 	if isForm(body) {
 		read, scan = p.declared.Read, cloudPaymentsMarks.scanForm
 	}
@@ -78,13 +78,10 @@ var cloudPaymentsModes = map[string]event.Mode{"1": event.Test, "true": event.Te
 
 var cloudPaymentsMarks = wanted("TestMode", "PaymentTransactionId")
 
-func (p cloudPayments) WithOrder(at Paths) (Provider, error) {
-	d, err := p.declared.WithOrder(at)
-	if err != nil {
-		return nil, err
+func (p cloudPayments) WithOrder(at Paths) (_ Provider, err error) {
+	if p.layout, err = p.withOrder(at); err == nil {
+		p.json, err = p.json.withOrder(at)
 	}
-	p.declared = d.(declared)
-	p.json, err = p.json.withOrder(at)
 	return p, err
 }
 

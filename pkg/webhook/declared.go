@@ -13,11 +13,11 @@ import (
 // declared is a provider made of a Declaration. Only what Signed covers is
 // signed: an id or type from a header is not, unless it is in there.
 type declared struct {
+	*layout
 	name      string
 	sig       Signature
 	hash      func() hash.Hash
 	pieces    []piece
-	layout    *layout
 	tolerance Tolerance
 	profile   Profile
 }
@@ -38,19 +38,13 @@ const (
 	headerPiece
 )
 
-func (p declared) Name() string                              { return p.name }
-func (p declared) TimeRepeats() bool                         { return p.layout.timeRepeats }
-func (p declared) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p declared) Profile() Profile                          { return p.profile }
-func (p declared) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+func (p declared) Name() string     { return p.name }
+func (p declared) Profile() Profile { return p.profile }
 
 func (p declared) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p declared) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (p declared) SignatureHeaders() []string {
 	names := append([]string{p.sig.Header}, p.sig.Required...)
@@ -62,7 +56,7 @@ func (p declared) SignatureHeaders() []string {
 			names = append(names, x.header)
 		}
 	}
-	return p.layout.headers(names...)
+	return p.headers(names...)
 }
 
 // key is the HMAC key of a secret.
@@ -191,7 +185,7 @@ func (p declared) Sign(s Secret, id string, at time.Time, body []byte) (map[stri
 			out[x.header] = id
 		}
 	}
-	for _, way := range p.layout.id {
+	for _, way := range p.id {
 		if at := way[0]; len(way) == 1 && at.source == inHeader && id != "" {
 			out[at.name] = id
 		}
@@ -222,7 +216,7 @@ type timedDeclared struct{ declared }
 func (p timedDeclared) Tolerance() Tolerance { return p.tolerance }
 
 func (p timedDeclared) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
 

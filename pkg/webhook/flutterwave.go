@@ -1,9 +1,6 @@
 package webhook
 
 import (
-	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"sluice/pkg/event"
@@ -12,17 +9,14 @@ import (
 
 // flutterwave is version 3: the header verif-hash is the secret itself, and binds
 // nothing. So every event is a hint, and the header is never stored.
-type flutterwave struct{}
+type flutterwave struct{ *layout }
 
 const flutterwaveHash = "verif-hash"
 
-func newFlutterwave() Provider { return flutterwave{} }
+func newFlutterwave() Provider { return flutterwave{flutterwaveLayout} }
 
-func (flutterwave) Name() string                              { return "flutterwave" }
-func (flutterwave) SignatureHeaders() []string                { return flutterwaveLayout.headers() }
-func (flutterwave) TimeRepeats() bool                         { return flutterwaveLayout.timeRepeats }
-func (flutterwave) ChangedBody() ChangedBody                  { return flutterwaveLayout.changedBody }
-func (flutterwave) Read(h Headers, b []byte) (Reading, error) { return flutterwaveLayout.read(h, b) }
+func (flutterwave) Name() string               { return "flutterwave" }
+func (flutterwave) SignatureHeaders() []string { return flutterwaveLayout.headers() }
 
 func (flutterwave) Profile() Profile {
 	return Profile{
@@ -41,12 +35,7 @@ func (flutterwave) Profile() Profile {
 
 // CheckSecret refuses what is often pasted in its place: an API key.
 func (flutterwave) CheckSecret(s Secret) error {
-	for _, prefix := range []string{"FLWSECK", "FLWPUBK"} {
-		if strings.HasPrefix(string(s.value), prefix) {
-			return fmt.Errorf("secret %s is a Flutterwave API key (%s…); give the secret hash of the webhook settings", s.Name, prefix)
-		}
-	}
-	return nil
+	return refuseBeginning(s, "a Flutterwave API key", "give the secret hash of the webhook settings", "FLWSECK", "FLWPUBK")
 }
 
 func (flutterwave) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
@@ -54,16 +43,12 @@ func (flutterwave) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	if reason != ReasonNone {
 		return refuse(reason)
 	}
-	name, ok := matchStatic(secrets, []byte(given))
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchStatic(secrets, []byte(given)))
 }
 
 func (flutterwave) Sign(s Secret, _ string, _ time.Time, _ []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return map[string]string{flutterwaveHash: string(s.value)}, nil
 }

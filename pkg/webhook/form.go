@@ -41,6 +41,23 @@ func parseForm(text []byte) (list []formField, err error) {
 	return list, nil
 }
 
+// uniqueForm reads a form of which no field comes twice, because two readers may take
+// different ones. Values keep their bytes.
+func uniqueForm(body []byte) (map[string]string, error) {
+	list, err := parseForm(body)
+	if err != nil {
+		return nil, err
+	}
+	form := make(map[string]string, len(list))
+	for _, f := range list {
+		if _, twice := form[f.name]; twice {
+			return nil, errors.New("the form has a field twice")
+		}
+		form[f.name] = f.value
+	}
+	return form, nil
+}
+
 // scanForm finds the wanted fields of a form, each absent until found. A wanted
 // field that comes twice refuses the body.
 func (f *fields) scanForm(body []byte) ([]value, error) {

@@ -89,12 +89,9 @@ func (p goCardless) Read(h Headers, body []byte) (Reading, error) {
 	return p.declared.Read(h, body)
 }
 
-func (p goCardless) WithOrder(at Paths) (Provider, error) {
-	d, err := p.declared.WithOrder(at)
-	if err != nil {
-		return nil, err
-	}
-	return goCardless{d.(declared)}, nil
+func (p goCardless) WithOrder(at Paths) (_ Provider, err error) {
+	p.layout, err = p.withOrder(at)
+	return p, err
 }
 
 // goCardlessLayout reads a request of one event. The metadata of an event are those

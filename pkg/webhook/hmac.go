@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/hmac"
 	"encoding/base64"
+	"encoding/hex"
 	"hash"
 )
 
@@ -33,6 +34,15 @@ func matchHMAC(newHash func() hash.Hash, secrets []Secret, key func(Secret) ([]b
 	return name, ok
 }
 
+// matched is the verdict of a scheme that signs no time; it takes what a match
+// function found.
+func matched(name string, ok bool) Verdict {
+	if !ok {
+		return refuse(ReasonMismatch)
+	}
+	return Verdict{Outcome: Valid, Secret: name}
+}
+
 // appendHMAC appends the HMAC over the parts, one after the other.
 func appendHMAC(to []byte, newHash func() hash.Hash, key []byte, parts ...[]byte) []byte {
 	mac := hmac.New(newHash, key)
@@ -44,6 +54,15 @@ func appendHMAC(to []byte, newHash func() hash.Hash, key []byte, parts ...[]byte
 
 // asShown is the key of schemes that use the secret's text as it is shown.
 func asShown(s Secret) ([]byte, error) { return s.value, nil }
+
+// fromHex decodes a digest of size bytes, in digits of either case.
+func fromHex(text string, size int) ([]byte, bool) {
+	if len(text) != hex.EncodedLen(size) {
+		return nil, false
+	}
+	sum, err := hex.DecodeString(text)
+	return sum, err == nil
+}
 
 // fromBase64 decodes a digest of size bytes, in the one spelling it has.
 func fromBase64(text string, size int) ([]byte, bool) {

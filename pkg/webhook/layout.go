@@ -106,7 +106,8 @@ func (p *Paths) UnmarshalYAML(unmarshal func(any) error) error {
 	return unmarshal((*[]string)(p))
 }
 
-// layout is a Layout made ready to read.
+// layout is a Layout made ready to read. Embedded, it is the part of a provider that
+// reads.
 type layout struct {
 	source Layout
 	fields fields
@@ -311,6 +312,12 @@ func (l Layout) compile() (*layout, error) {
 	return c, errors.Join(problems...)
 }
 
+// TimeRepeats is Provider's.
+func (c *layout) TimeRepeats() bool { return c.timeRepeats }
+
+// ChangedBody is Provider's.
+func (c *layout) ChangedBody() ChangedBody { return c.changedBody }
+
 // withOrder is the layout with other places of the shop's order id, for every type.
 func (c *layout) withOrder(at Paths) (*layout, error) {
 	if len(at) == 0 {
@@ -334,8 +341,8 @@ func (c *layout) withOrder(at Paths) (*layout, error) {
 	return l.compile()
 }
 
-// orderPaths are all the places where the shop's order id may be.
-func (c *layout) orderPaths() (all Paths) {
+// OrderPaths is Ordered's.
+func (c *layout) OrderPaths() (all Paths) {
 	add := func(paths Paths) {
 		for _, path := range paths {
 			if !slices.Contains(all, path) {
@@ -370,7 +377,4 @@ func (c *layout) headers(names ...string) []string {
 }
 
 // needsAmount: the fact moves money, and is believed: a hint's is asked for.
-func (f fact) needsAmount() bool { return needsAmount(f.kind) && f.trust != event.Hint }
-
-// needsAmount: the kinds that move money.
-func needsAmount(k order.Kind) bool { return k.MovesMoney() }
+func (f fact) needsAmount() bool { return f.kind.MovesMoney() && f.trust != event.Hint }

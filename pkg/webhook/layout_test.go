@@ -40,7 +40,7 @@ func TestAPathLeadsIntoArraysHeadersAndTheQuery(t *testing.T) {
 		"header:X-Order": "from-header", "query:order": "from query", "query:gone": "", "=fixed": "fixed",
 	} {
 		c := small(t, func(l *Layout) { l.Order = Paths{path} })
-		if r, err := c.read(header, body); err != nil || r.Order != want {
+		if r, err := c.Read(header, body); err != nil || r.Order != want {
 			t.Errorf("%s: %q, %v; want %q", path, r.Order, err, want)
 		}
 	}
@@ -49,10 +49,10 @@ func TestAPathLeadsIntoArraysHeadersAndTheQuery(t *testing.T) {
 		c := small(t, func(l *Layout) {
 			l.Order, l.Facts = Paths{path}, []Fact{{Type: "f", Kind: order.KindFailed}}
 		})
-		if r, err := c.read(header, []byte(strings.Replace(string(body), `"type":"t"`, `"type":"f"`, 1))); err == nil {
+		if r, err := c.Read(header, []byte(strings.Replace(string(body), `"type":"t"`, `"type":"f"`, 1))); err == nil {
 			t.Errorf("%s is read as %q", path, r.Order)
 		}
-		if _, err := c.read(header, body); err != nil {
+		if _, err := c.Read(header, body); err != nil {
 			t.Errorf("%s makes an event unreadable that does not need it: %v", path, err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestAPathLeadsIntoArraysHeadersAndTheQuery(t *testing.T) {
 func TestAChosenObjectHasEachKeyOnce(t *testing.T) {
 	c := small(t, func(l *Layout) { l.Order = Paths{"list[n=o].v"} })
 	for _, list := range []string{`[{"n":"o","v":1,"v":2}]`, `[{"n":"o","n":"x","v":1}]`} {
-		if r, err := c.read(headersOf(), []byte(`{"id":"e","type":"t","list":`+list+`}`)); err == nil {
+		if r, err := c.Read(headersOf(), []byte(`{"id":"e","type":"t","list":`+list+`}`)); err == nil {
 			t.Errorf("%s is read as %q", list, r.Order)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAChosenObjectHasEachKeyOnce(t *testing.T) {
 func TestAnIDOfSeveralPartsIsUnambiguous(t *testing.T) {
 	c := small(t, func(l *Layout) { l.ID = Paths{"a + b + c", "id"} })
 	read := func(body string) string {
-		r, err := c.read(headersOf(), []byte(body))
+		r, err := c.Read(headersOf(), []byte(body))
 		if err != nil {
 			return err.Error()
 		}
@@ -105,7 +105,7 @@ func TestAFormIsReadByItsFields(t *testing.T) {
 			Facts: []Fact{{Type: "1", Kind: order.KindPaid, When: map[string]string{"error": "0"}}}}
 	})
 	body := "trans=9007199254740993&action=1&at=2026-01-01+05%3A00%3A09&order%5Bid%5D=ORD%20%D0%B6&sum.total=1000.00&error=0&live=false&note=x&note=y&empty"
-	r, err := c.read(headersOf(), []byte(body))
+	r, err := c.Read(headersOf(), []byte(body))
 	want := Reading{ID: "9007199254740993:1", Type: "1", Time: time.Unix(1767225609, 0).UTC(), Mode: event.Test, Trust: event.Signed,
 		Order: "ORD ж", Fact: order.KindPaid, Amount: 100000, Currency: "UZS"}
 	if err != nil || r != want {
@@ -115,7 +115,7 @@ func TestAFormIsReadByItsFields(t *testing.T) {
 		body + "&action=1", body + "&%61ction=2", strings.Replace(body, "1000.00", "1000.00;", 1), strings.Replace(body, "ORD", "%zz", 1), strings.Replace(body, "ORD", "%ff", 1),
 		`{"trans":1,"action":"1"}`, "", strings.Replace(body, "1000.00", "1e3", 1), strings.Repeat("a=1&", maxFormFields+1) + body, strings.Replace(body, "+05", "T05", 1),
 	} {
-		if r, err := c.read(headersOf(), []byte(bad)); err == nil {
+		if r, err := c.Read(headersOf(), []byte(bad)); err == nil {
 			t.Errorf("%.80q is read: %+v", bad, r)
 		}
 	}
@@ -157,7 +157,7 @@ func TestTheLayoutSaysWhatIsOnlyAHint(t *testing.T) {
 		l.Facts = []Fact{{Type: "paid", Kind: order.KindPending, Trust: event.Signed}, {Type: "maybe", Kind: order.KindPending}}
 	})
 	for typ, want := range map[string]event.Trust{"paid": event.Signed, "maybe": event.Hint, "else": event.Hint} {
-		r, err := c.read(headersOf(), []byte(`{"id":"e","type":"`+typ+`","order":"o"}`))
+		r, err := c.Read(headersOf(), []byte(`{"id":"e","type":"`+typ+`","order":"o"}`))
 		if err != nil || r.Trust != want {
 			t.Errorf("%s: %q, %v", typ, r.Trust, err)
 		}
@@ -169,7 +169,7 @@ func TestAConditionMayBeThatAFieldSaysNothing(t *testing.T) {
 		l.Order, l.Facts = Paths{"order"}, []Fact{{Type: "t", Kind: order.KindFailed, When: map[string]string{"retry": ""}}}
 	})
 	for field, want := range map[string]order.Kind{`"retry":null`: order.KindFailed, `"retry":""`: order.KindFailed, `"x":1`: order.KindFailed, `"retry":false`: order.KindNone} {
-		if r, err := c.read(headersOf(), []byte(`{"id":"e","type":"t","order":"o",`+field+`}`)); err != nil || r.Fact != want {
+		if r, err := c.Read(headersOf(), []byte(`{"id":"e","type":"t","order":"o",`+field+`}`)); err != nil || r.Fact != want {
 			t.Errorf("%s: %s, %v", field, r.Fact, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestAnAmountMayBeTheSumOfParts(t *testing.T) {
 			Facts: []Fact{{Type: "t", Kind: order.KindRefund, When: map[string]string{"parts[kind=refund,status=ok].amount": "*"}}}}
 	})
 	read := func(parts string) (Reading, error) {
-		return c.read(headersOf(), []byte(`{"id":"e","type":"t","order":"o","parts":`+parts+`}`))
+		return c.Read(headersOf(), []byte(`{"id":"e","type":"t","order":"o","parts":`+parts+`}`))
 	}
 	const ok, refund = `"status":"ok"`, `"kind":"refund"`
 	for parts, want := range map[string]int64{
@@ -226,7 +226,7 @@ func TestTimesAreReadAsTheProviderWritesThem(t *testing.T) {
 			l.Time, l.TimeUnit, l.TimeFormat, l.TimeZone = Paths{"at"}, c.unit, c.format, c.zone
 			l.Order, l.Facts = Paths{"order"}, []Fact{{Type: "t", Kind: order.KindFailed}}
 		})
-		r, err := l.read(headersOf(), []byte(`{"id":"e","type":"t","order":"o","at":`+c.value+`}`))
+		r, err := l.Read(headersOf(), []byte(`{"id":"e","type":"t","order":"o","at":`+c.value+`}`))
 		if !r.Time.Equal(c.want) || (err != nil) != c.want.IsZero() {
 			t.Errorf("%+v: %s, %v", c, r.Time, err)
 		}
@@ -261,7 +261,7 @@ func TestAnExtentIsTheProvidersWord(t *testing.T) {
 		typ, how string
 		want     Extent
 	}{{"t", "full", Full}, {"t", "partial", Partial}, {"t", "else", ExtentUnknown}, {"t", "", ExtentUnknown}, {"all", "partial", Full}} {
-		r, err := c.read(headersOf(), []byte(`{"id":"e","type":"`+w.typ+`","order":"o","amount":1,"how":"`+w.how+`"}`))
+		r, err := c.Read(headersOf(), []byte(`{"id":"e","type":"`+w.typ+`","order":"o","amount":1,"how":"`+w.how+`"}`))
 		if err != nil || r.Extent != w.want {
 			t.Errorf("%+v: %v, %v", w, r.Extent, err)
 		}

@@ -16,7 +16,10 @@ import (
 // the request's query, and parts that are absent left out (mercadopago/sdk-nodejs
 // src/utils/webhook). The body is not signed, and says little: every event is a hint
 // to ask for the signed id.
-type mercadoPago struct{ tolerance Tolerance }
+type mercadoPago struct {
+	*layout
+	tolerance Tolerance
+}
 
 const (
 	mercadoSignature = "X-Signature"
@@ -25,17 +28,19 @@ const (
 )
 
 func newMercadoPago() Provider {
-	return mercadoPago{Tolerance{Past: Unlimited, Future: Unlimited}} // the SDK checks no time
+	return mercadoPago{mercadoLayout, Tolerance{Past: Unlimited, Future: Unlimited}} // the SDK checks no time
 }
 
 func (mercadoPago) Name() string { return "mercadopago" }
 func (mercadoPago) SignatureHeaders() []string {
 	return mercadoLayout.headers(mercadoSignature, mercadoRequest)
 }
-func (mercadoPago) TimeRepeats() bool                  { return mercadoLayout.timeRepeats }
-func (mercadoPago) ChangedBody() ChangedBody           { return mercadoLayout.changedBody }
-func (p mercadoPago) Tolerance() Tolerance             { return p.tolerance }
-func (mercadoPago) WithTolerance(t Tolerance) Provider { return mercadoPago{t} }
+func (p mercadoPago) Tolerance() Tolerance { return p.tolerance }
+
+func (p mercadoPago) WithTolerance(t Tolerance) Provider {
+	p.tolerance = t
+	return p
+}
 
 func (mercadoPago) Profile() Profile {
 	return Profile{
@@ -54,12 +59,7 @@ func (mercadoPago) Profile() Profile {
 
 // CheckSecret refuses what is often pasted in its place.
 func (mercadoPago) CheckSecret(s Secret) error {
-	for _, prefix := range []string{"APP_USR-", "TEST-"} {
-		if strings.HasPrefix(string(s.value), prefix) {
-			return fmt.Errorf("secret %s is an access token or public key (%s…); give the secret of the application's webhooks", s.Name, prefix)
-		}
-	}
-	return nil
+	return refuseBeginning(s, "an access token or public key", "give the secret of the application's webhooks", "APP_USR-", "TEST-")
 }
 
 func (p mercadoPago) Verify(req Request, secrets []Secret, now time.Time) Verdict {
@@ -112,7 +112,7 @@ func parseMercado(header string) (ts string, signatures [][]byte, ok bool) {
 			}
 			ts = strings.TrimSpace(v)
 		case "v1":
-			if sum, err := hex.DecodeString(strings.TrimSpace(v)); err == nil && len(sum) == sha256.Size {
+			if sum, ok := fromHex(strings.TrimSpace(v), sha256.Size); ok {
 				signatures = append(signatures, sum)
 			}
 		}
@@ -123,14 +123,10 @@ func parseMercado(header string) (ts string, signatures [][]byte, ok bool) {
 // mercadoTime reads seconds, or milliseconds in 13 digits: the samples have these, the
 // SDK's comment those.
 func mercadoTime(ts string) (time.Time, bool) {
-	if len(ts) != 13 {
-		return parseUnix(ts)
+	if len(ts) == 13 {
+		return parseMillis(ts)
 	}
-	ms, err := strconv.ParseUint(ts, 10, 63)
-	if err != nil || ts[0] == '0' {
-		return time.Time{}, false
-	}
-	return time.UnixMilli(int64(ms)), true
+	return parseUnix(ts)
 }
 
 // Sign signs for the request id; the id of the object it takes from the body, where
@@ -167,7 +163,7 @@ var mercadoLayout = Layout{
 
 // Read reads a notification. Only one about a payment names a payment.
 func (mercadoPago) Read(h Headers, b []byte) (Reading, error) {
-	r, err := mercadoLayout.read(h, b)
+	r, err := mercadoLayout.Read(h, b)
 	if r.Type != "payment" {
 		r.Payment = ""
 	}

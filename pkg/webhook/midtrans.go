@@ -15,18 +15,15 @@ import (
 // midtrans puts SHA-512 of `order_id`, `status_code`, `gross_amount` and the server
 // key into the body (docs.midtrans.com, HTTP notification). What happened,
 // transaction_status and fraud_status, is not signed: every event is a hint.
-type midtrans struct{}
+type midtrans struct{ *layout }
 
-func newMidtrans() Provider { return midtrans{} }
+func newMidtrans() Provider { return midtrans{midtransLayout} }
 
 // midtransSigned are the signed fields, as received, and then the signature's own.
 var midtransSigned = wanted("order_id", "status_code", "gross_amount", "signature_key")
 
-func (midtrans) Name() string                              { return "midtrans" }
-func (midtrans) SignatureHeaders() []string                { return nil }
-func (midtrans) TimeRepeats() bool                         { return midtransLayout.timeRepeats }
-func (midtrans) ChangedBody() ChangedBody                  { return midtransLayout.changedBody }
-func (midtrans) Read(h Headers, b []byte) (Reading, error) { return midtransLayout.read(h, b) }
+func (midtrans) Name() string               { return "midtrans" }
+func (midtrans) SignatureHeaders() []string { return nil }
 
 func (midtrans) Profile() Profile {
 	return Profile{
@@ -60,15 +57,11 @@ func (midtrans) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 		return refuse(ReasonMissing)
 	}
 	text, _ := key.text()
-	given, err := hex.DecodeString(text)
-	if err != nil || len(given) != sha512.Size {
+	given, ok := fromHex(text, sha512.Size)
+	if !ok {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchDigest(secrets, func(s Secret) []byte { return midtransSum(signed, s) }, given)
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchDigest(secrets, func(s Secret) []byte { return midtransSum(signed, s) }, given))
 }
 
 // midtransText is the text that is signed before the key, and the signature.
@@ -99,7 +92,7 @@ func midtransSum(signed string, s Secret) []byte {
 // Sign makes no header: the signature lies in the body. See Seal.
 func (midtrans) Sign(s Secret, _ string, _ time.Time, _ []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return nil, nil
 }

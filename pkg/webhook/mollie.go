@@ -3,8 +3,6 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -16,17 +14,14 @@ import (
 // header may come several times, and without its prefix (mollie/mollie-api-php
 // SignatureValidator.php). That SDK takes a request without the header for a classic
 // one; here the two are providers of their own, so that nobody chooses by leaving it out.
-type mollie struct{}
+type mollie struct{ *layout }
 
 const mollieSignature = "X-Mollie-Signature"
 
-func newMollie() Provider { return mollie{} }
+func newMollie() Provider { return mollie{mollieLayout} }
 
-func (mollie) Name() string                              { return "mollie" }
-func (mollie) SignatureHeaders() []string                { return []string{"x-mollie-signature"} }
-func (mollie) TimeRepeats() bool                         { return mollieLayout.timeRepeats }
-func (mollie) ChangedBody() ChangedBody                  { return mollieLayout.changedBody }
-func (mollie) Read(h Headers, b []byte) (Reading, error) { return mollieLayout.read(h, b) }
+func (mollie) Name() string               { return "mollie" }
+func (mollie) SignatureHeaders() []string { return []string{"x-mollie-signature"} }
 
 func (mollie) Profile() Profile {
 	return Profile{
@@ -42,15 +37,8 @@ func (mollie) Profile() Profile {
 }
 
 // CheckSecret refuses what is often pasted in its place: an API key.
-func (mollie) CheckSecret(s Secret) error { return mollieKey(s) }
-
-func mollieKey(s Secret) error {
-	for _, prefix := range []string{"live_", "access_"} {
-		if strings.HasPrefix(string(s.value), prefix) {
-			return fmt.Errorf("secret %s is a Mollie API key (%s…); give the webhook's signing secret", s.Name, prefix)
-		}
-	}
-	return nil
+func (mollie) CheckSecret(s Secret) error {
+	return refuseBeginning(s, "a Mollie API key", "give the webhook's signing secret", "live_", "access_")
 }
 
 func (mollie) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
@@ -62,23 +50,19 @@ func (mollie) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	// A proxy may have joined them to one (RFC 9110, 5.3).
 	parts := strings.Split(strings.Join(values, ","), ",")
 	for _, part := range parts {
-		if sum, err := hex.DecodeString(strings.TrimPrefix(strings.TrimSpace(part), "sha256=")); err == nil && len(sum) == sha256.Size {
+		if sum, ok := fromHex(strings.TrimPrefix(strings.TrimSpace(part), "sha256="), sha256.Size); ok {
 			signatures = append(signatures, sum)
 		}
 	}
 	if len(signatures) == 0 || len(parts) > maxSignatures {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchHMAC(sha256.New, secrets, asShown, signatures, req.Body)
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchHMAC(sha256.New, secrets, asShown, signatures, req.Body))
 }
 
 func (mollie) Sign(s Secret, _ string, _ time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return map[string]string{mollieSignature: "sha256=" + hex.EncodeToString(appendHMAC(nil, sha256.New, s.value, body))}, nil
 }
@@ -101,18 +85,13 @@ var mollieLayout = Layout{
 // mollieClassic is the webhook that Mollie has always had: a form with the id of what
 // changed, and nothing else. Whoever knows the address can send it, and all it does is
 // to make Sluice ask.
-type mollieClassic struct{}
+type mollieClassic struct{ *layout }
 
-func newMollieClassic() Provider { return mollieClassic{} }
+func newMollieClassic() Provider { return mollieClassic{mollieClassicLayout} }
 
 func (mollieClassic) Name() string               { return "mollie_classic" }
 func (mollieClassic) SignatureHeaders() []string { return nil }
-func (mollieClassic) TimeRepeats() bool          { return mollieClassicLayout.timeRepeats }
-func (mollieClassic) ChangedBody() ChangedBody   { return mollieClassicLayout.changedBody }
 func (mollieClassic) CheckSecret(Secret) error   { return nil }
-func (mollieClassic) Read(h Headers, b []byte) (Reading, error) {
-	return mollieClassicLayout.read(h, b)
-}
 
 func (mollieClassic) Profile() Profile {
 	return Profile{

@@ -21,7 +21,10 @@ import (
 // names its certificate (paypal/PayPal-Python-SDK notifications.py). A body with the
 // same CRC32 is easy to make, so the signature says that PayPal sent something, and
 // not what: every event is a hint.
-type paypal struct{ tolerance Tolerance }
+type paypal struct {
+	*layout
+	tolerance Tolerance
+}
 
 const (
 	paypalID   = "Paypal-Transmission-Id"
@@ -34,15 +37,16 @@ const (
 func newPayPal() Provider {
 	// PayPal publishes no tolerance, and not whether a retry, up to three days later,
 	// has a time of its own.
-	return paypal{Tolerance{Past: Unlimited, Future: Unlimited}}
+	return paypal{paypalLayout, Tolerance{Past: Unlimited, Future: Unlimited}}
 }
 
-func (paypal) Name() string                              { return "paypal" }
-func (paypal) TimeRepeats() bool                         { return paypalLayout.timeRepeats }
-func (paypal) ChangedBody() ChangedBody                  { return paypalLayout.changedBody }
-func (p paypal) Tolerance() Tolerance                    { return p.tolerance }
-func (paypal) WithTolerance(t Tolerance) Provider        { return paypal{t} }
-func (paypal) Read(h Headers, b []byte) (Reading, error) { return paypalLayout.read(h, b) }
+func (paypal) Name() string           { return "paypal" }
+func (p paypal) Tolerance() Tolerance { return p.tolerance }
+
+func (p paypal) WithTolerance(t Tolerance) Provider {
+	p.tolerance = t
+	return p
+}
 
 func (paypal) SignatureHeaders() (names []string) {
 	for _, name := range []string{paypalID, paypalTime, paypalSig, paypalCert, paypalAlgo} {

@@ -3,9 +3,7 @@ package webhook
 import (
 	"crypto/md5"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"hash"
 	"strings"
 	"time"
@@ -18,22 +16,19 @@ import (
 // the algorithm, which the account has: each is a provider of its own here, so that
 // no request chooses the weaker one.
 type payU struct {
+	*layout
 	name, algorithm string
 	hash            func() hash.Hash
-	layout          *layout
 }
 
 const payUSignature = "OpenPayu-Signature"
 
-func newPayU() Provider    { return payU{"payu", "SHA-256", sha256.New, payULayout.mustCompile()} }
-func newPayUMD5() Provider { return payU{"payu_md5", "MD5", md5.New, payULayout.mustCompile()} }
+func newPayU() Provider    { return payU{payULayout, "payu", "SHA-256", sha256.New} }
+func newPayUMD5() Provider { return payU{payULayout, "payu_md5", "MD5", md5.New} }
 
-func (p payU) Name() string                              { return p.name }
-func (payU) CheckSecret(Secret) error                    { return nil }
-func (p payU) SignatureHeaders() []string                { return p.layout.headers(payUSignature) }
-func (p payU) TimeRepeats() bool                         { return p.layout.timeRepeats }
-func (p payU) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p payU) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+func (p payU) Name() string               { return p.name }
+func (payU) CheckSecret(Secret) error     { return nil }
+func (p payU) SignatureHeaders() []string { return p.headers(payUSignature) }
 
 func (p payU) Profile() Profile {
 	f := Profile{
@@ -56,12 +51,9 @@ func (p payU) Profile() Profile {
 }
 
 func (p payU) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p payU) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (p payU) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	header, reason := one(req.Header(payUSignature))
@@ -72,13 +64,7 @@ func (p payU) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	if !ok {
 		return refuse(ReasonMalformed)
 	}
-	verdict := refuse(ReasonMismatch)
-	for _, s := range secrets {
-		if len(s.value) > 0 && subtle.ConstantTimeCompare(p.sum(s, req.Body), given) == 1 && verdict.Outcome != Valid {
-			verdict = Verdict{Outcome: Valid, Secret: s.Name}
-		}
-	}
-	return verdict
+	return matched(matchDigest(secrets, func(s Secret) []byte { return p.sum(s, req.Body) }, given))
 }
 
 // parse takes `sender=…;signature=…;algorithm=…;content=…` apart. Another algorithm
@@ -95,8 +81,7 @@ func (p payU) parse(header string) (signature []byte, ok bool) {
 	if strings.ReplaceAll(parts["algorithm"], "-", "") != strings.ReplaceAll(p.algorithm, "-", "") {
 		return nil, false
 	}
-	signature, err := hex.DecodeString(parts["signature"])
-	return signature, err == nil && len(signature) == p.hash().Size()
+	return fromHex(parts["signature"], p.hash().Size())
 }
 
 func (p payU) sum(s Secret, body []byte) []byte {
@@ -108,7 +93,7 @@ func (p payU) sum(s Secret, body []byte) []byte {
 
 func (p payU) Sign(s Secret, _ string, _ time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return map[string]string{payUSignature: "sender=checkout;signature=" + hex.EncodeToString(p.sum(s, body)) + ";algorithm=" + p.algorithm + ";content=DOCUMENT"}, nil
 }
@@ -131,4 +116,4 @@ var payULayout = Layout{
 		{Type: "order:CANCELED", Kind: order.KindCancelled},
 		{Type: "refund:FINALIZED", Kind: order.KindRefund, Amount: Paths{"refund.amount"}},
 	},
-}
+}.mustCompile()

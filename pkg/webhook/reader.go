@@ -40,7 +40,7 @@ func (r *Reader) Read(document []byte) (_ Reading, ok bool, err error) {
 			}
 		}
 	}
-	reading, err := r.layout.read(noHeaders, document)
+	reading, err := r.layout.Read(noHeaders, document)
 	return reading, err == nil, err
 }
 

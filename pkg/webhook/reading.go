@@ -10,11 +10,11 @@ import (
 	"sluice/pkg/order"
 )
 
-// read reads a body by the layout. The id and the type must be readable. A type
+// Read is Provider's. The id and the type must be readable. A type
 // that means nothing is read no further than is safe: nothing else in it can
 // make it unreadable. A type that states a fact is refused unless everything the
 // fact needs is there, exactly.
-func (c *layout) read(header Headers, body []byte) (Reading, error) {
+func (c *layout) Read(header Headers, body []byte) (Reading, error) {
 	values, err := c.scan(body)
 	if err != nil {
 		return Reading{}, err
@@ -22,7 +22,7 @@ func (c *layout) read(header Headers, body []byte) (Reading, error) {
 	return c.readValues(header, values)
 }
 
-// readValues is read, of the wanted values of a body that was scanned otherwise.
+// readValues is Read, of the wanted values of a body that was scanned otherwise.
 func (c *layout) readValues(header Headers, values []value) (Reading, error) {
 	p := page{header: header, values: values}
 	r := Reading{}

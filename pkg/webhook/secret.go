@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -62,6 +63,20 @@ func isPlaceholder(v string) bool {
 		}
 	}
 	return false
+}
+
+// errEmptySecret keeps Sign from signing with a key that everybody knows.
+var errEmptySecret = errors.New("sign: the secret is empty")
+
+// refuseBeginning refuses a secret that begins as something else does: the text says
+// what it is, and then what to give.
+func refuseBeginning(s Secret, is, give string, prefixes ...string) error {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(string(s.value), prefix) {
+			return fmt.Errorf("secret %s is %s (%s…); %s", s.Name, is, prefix, give)
+		}
+	}
+	return nil
 }
 
 // samples are secrets that providers print in their documentation: right in form,

@@ -39,12 +39,9 @@ func (p slack) WithTolerance(t Tolerance) Provider {
 }
 
 func (p slack) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p slack) OrderPaths() Paths { return p.layout.orderPaths() }
 
 // slackCommand reads a slash command, the one request that is a form of fields.
 var slackCommand = Layout{
@@ -53,7 +50,7 @@ var slackCommand = Layout{
 
 func (p slack) Read(h Headers, body []byte) (Reading, error) {
 	if isForm(body) {
-		return slackCommand.read(h, body)
+		return slackCommand.Read(h, body)
 	}
 	return p.timedDeclared.Read(h, body)
 }

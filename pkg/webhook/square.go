@@ -3,7 +3,6 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"time"
 
 	"sluice/pkg/event"
@@ -14,20 +13,17 @@ import (
 // (square-nodejs-sdk src/wrapper/WebhooksHelper.ts). No part of a JSON object is one,
 // so where the address ends cannot be moved.
 type square struct {
-	layout *layout
-	url    string
+	*layout
+	url string
 }
 
 const squareSignature = "X-Square-HmacSha256-Signature"
 
-func newSquare() Provider { return square{layout: squareLayout.mustCompile()} }
+func newSquare() Provider { return square{layout: squareLayout} }
 
-func (square) Name() string                                { return "square" }
-func (square) CheckSecret(Secret) error                    { return nil }
-func (p square) SignatureHeaders() []string                { return p.layout.headers(squareSignature) }
-func (p square) TimeRepeats() bool                         { return p.layout.timeRepeats }
-func (p square) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p square) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+func (square) Name() string                 { return "square" }
+func (square) CheckSecret(Secret) error     { return nil }
+func (p square) SignatureHeaders() []string { return p.headers(squareSignature) }
 
 func (square) Profile() Profile {
 	return Profile{
@@ -49,12 +45,9 @@ func (p square) WithURL(url string) Provider {
 }
 
 func (p square) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p square) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (square) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	header, reason := one(req.Header(squareSignature))
@@ -65,16 +58,12 @@ func (square) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	if !ok {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchHMAC(sha256.New, secrets, asShown, [][]byte{signature}, []byte(req.URL), req.Body)
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchHMAC(sha256.New, secrets, asShown, [][]byte{signature}, []byte(req.URL), req.Body))
 }
 
 func (p square) Sign(s Secret, _ string, _ time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	sum := appendHMAC(nil, sha256.New, s.value, []byte(p.url), body)
 	return map[string]string{squareSignature: base64.StdEncoding.EncodeToString(sum)}, nil
@@ -99,7 +88,7 @@ var squareLayout = Layout{
 		squareFailed("refund.updated", "FAILED"), squareFailed("refund.updated", "REJECTED"),
 		squareDispute("dispute.created", "", order.KindDisputeOpened)),
 		append(squareDisputes("dispute.state.updated"), squareDisputes("dispute.state.changed")...)...),
-}
+}.mustCompile()
 
 func squarePayment(typ string) []Fact {
 	const status, refunded = "data.object.payment.status", "data.object.payment.refunded_money.amount"

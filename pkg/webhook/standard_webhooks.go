@@ -19,28 +19,26 @@ import (
 // or Ed25519 (v1a). Svix is the same under its own header names; its libraries
 // accept the unbranded ones too. Id, time and the whole body are signed.
 type standardWebhooks struct {
+	*layout
 	name string
 	// prefixes of the three headers, in order of preference.
 	prefixes  []string
 	tolerance Tolerance
-	layout    *layout
 }
 
 // Both ways, as the libraries do.
 var standardTolerance = Tolerance{Past: 300 * time.Second, Future: 300 * time.Second}
 
 func newStandardWebhooks() Provider {
-	return standardWebhooks{"standard_webhooks", []string{"webhook-"}, standardTolerance, standardLayout}
+	return standardWebhooks{standardLayout, "standard_webhooks", []string{"webhook-"}, standardTolerance}
 }
 
 func newSvix() Provider {
-	return standardWebhooks{"svix", []string{"svix-", "webhook-"}, standardTolerance, standardLayout}
+	return standardWebhooks{standardLayout, "svix", []string{"svix-", "webhook-"}, standardTolerance}
 }
 
-func (p standardWebhooks) Name() string             { return p.name }
-func (p standardWebhooks) Tolerance() Tolerance     { return p.tolerance }
-func (p standardWebhooks) TimeRepeats() bool        { return p.layout.timeRepeats }
-func (p standardWebhooks) ChangedBody() ChangedBody { return p.layout.changedBody }
+func (p standardWebhooks) Name() string         { return p.name }
+func (p standardWebhooks) Tolerance() Tolerance { return p.tolerance }
 
 func (p standardWebhooks) Profile() Profile {
 	f := Profile{
@@ -67,19 +65,16 @@ func (p standardWebhooks) WithTolerance(t Tolerance) Provider {
 }
 
 func (p standardWebhooks) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p standardWebhooks) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (p standardWebhooks) SignatureHeaders() []string {
 	var names []string
 	for _, prefix := range p.prefixes {
 		names = append(names, prefix+"id", prefix+"timestamp", prefix+"signature")
 	}
-	return p.layout.headers(names...)
+	return p.headers(names...)
 }
 
 // prefix is that of the headers a request is verified and read by: the first of
@@ -229,7 +224,7 @@ func (p standardWebhooks) Sign(s Secret, id string, at time.Time, body []byte) (
 
 func (p standardWebhooks) Read(header Headers, body []byte) (Reading, error) {
 	prefix := p.prefix(header)
-	return p.layout.read(func(name string) []string {
+	return p.layout.Read(func(name string) []string {
 		if own, ok := strings.CutPrefix(name, "webhook-"); ok {
 			name = prefix + own
 		}

@@ -3,8 +3,6 @@ package webhook
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -17,23 +15,20 @@ import (
 // whsec_ (stripe-go v82 webhook/client.go, stripe-python _webhook.py). Everything
 // in the body is signed.
 type stripe struct {
+	*layout
 	tolerance Tolerance
-	layout    *layout
 }
 
 const stripeSignature = "Stripe-Signature"
 
 func newStripe() Provider {
 	// All official SDKs: 300 s, old only. See Tolerance.
-	return stripe{Tolerance{Past: 300 * time.Second, Future: Unlimited}, stripeLayout}
+	return stripe{stripeLayout, Tolerance{Past: 300 * time.Second, Future: Unlimited}}
 }
 
-func (stripe) Name() string                                { return "stripe" }
-func (p stripe) SignatureHeaders() []string                { return p.layout.headers(stripeSignature) }
-func (p stripe) TimeRepeats() bool                         { return p.layout.timeRepeats }
-func (p stripe) ChangedBody() ChangedBody                  { return p.layout.changedBody }
-func (p stripe) Tolerance() Tolerance                      { return p.tolerance }
-func (p stripe) Read(h Headers, b []byte) (Reading, error) { return p.layout.read(h, b) }
+func (stripe) Name() string                 { return "stripe" }
+func (p stripe) SignatureHeaders() []string { return p.headers(stripeSignature) }
+func (p stripe) Tolerance() Tolerance       { return p.tolerance }
 
 func (p stripe) WithTolerance(t Tolerance) Provider {
 	p.tolerance = t
@@ -41,12 +36,9 @@ func (p stripe) WithTolerance(t Tolerance) Provider {
 }
 
 func (p stripe) WithOrder(at Paths) (_ Provider, err error) {
-	p.layout, err = p.layout.withOrder(at)
+	p.layout, err = p.withOrder(at)
 	return p, err
 }
-
-// OrderPaths is Ordered's.
-func (p stripe) OrderPaths() Paths { return p.layout.orderPaths() }
 
 func (stripe) Profile() Profile {
 	return Profile{
@@ -63,12 +55,7 @@ func (stripe) Profile() Profile {
 
 // CheckSecret refuses what is often pasted in its place: an API key.
 func (stripe) CheckSecret(s Secret) error {
-	for _, prefix := range []string{"sk_", "rk_", "pk_"} {
-		if strings.HasPrefix(string(s.value), prefix) {
-			return fmt.Errorf("secret %s is a Stripe API key (%s…); the endpoint's signing secret begins with whsec_", s.Name, prefix)
-		}
-	}
-	return nil
+	return refuseBeginning(s, "a Stripe API key", "the endpoint's signing secret begins with whsec_", "sk_", "rk_", "pk_")
 }
 
 func (p stripe) Verify(req Request, secrets []Secret, now time.Time) Verdict {
@@ -109,11 +96,8 @@ func parseStripe(header string) (t string, signatures [][]byte, ok bool) {
 			}
 			t = v
 		case "v1":
-			if len(v) != 2*sha256.Size {
-				continue
-			}
-			if sig, err := hex.DecodeString(v); err == nil {
-				signatures = append(signatures, sig)
+			if sum, ok := fromHex(v, sha256.Size); ok {
+				signatures = append(signatures, sum)
 			}
 		}
 	}
@@ -122,7 +106,7 @@ func parseStripe(header string) (t string, signatures [][]byte, ok bool) {
 
 func (stripe) Sign(s Secret, _ string, at time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	t := strconv.FormatInt(at.Unix(), 10)
 	sum := appendHMAC(nil, sha256.New, s.value, []byte(t), dot, body)

@@ -17,20 +17,17 @@ import (
 // by key, with the terminal's password among them as Password (T-Bank acquiring API,
 // checking a notification's token). Objects and arrays take no part, and the values
 // stand one after the other, without their names and without separators.
-type tbank struct{}
+type tbank struct{ *layout }
 
 const (
 	tbankToken    = "Token"
 	tbankPassword = "Password"
 )
 
-func newTBank() Provider { return tbank{} }
+func newTBank() Provider { return tbank{tbankLayout} }
 
-func (tbank) Name() string                              { return "tbank" }
-func (tbank) SignatureHeaders() []string                { return nil }
-func (tbank) TimeRepeats() bool                         { return tbankLayout.timeRepeats }
-func (tbank) ChangedBody() ChangedBody                  { return tbankLayout.changedBody }
-func (tbank) Read(h Headers, b []byte) (Reading, error) { return tbankLayout.read(h, b) }
+func (tbank) Name() string               { return "tbank" }
+func (tbank) SignatureHeaders() []string { return nil }
 
 // Answer is what T-Bank waits for.
 func (tbank) Answer(Headers, []byte) Answer {
@@ -71,15 +68,11 @@ func (tbank) Verify(req Request, secrets []Secret, _ time.Time) Verdict {
 	case token == "":
 		return refuse(ReasonMissing)
 	}
-	given, err := hex.DecodeString(token)
-	if err != nil || len(given) != sha256.Size {
+	given, ok := fromHex(token, sha256.Size)
+	if !ok {
 		return refuse(ReasonMalformed)
 	}
-	name, ok := matchDigest(secrets, func(s Secret) []byte { return tbankSum(values, s) }, given)
-	if !ok {
-		return refuse(ReasonMismatch)
-	}
-	return Verdict{Outcome: Valid, Secret: name}
+	return matched(matchDigest(secrets, func(s Secret) []byte { return tbankSum(values, s) }, given))
 }
 
 type tbankValue struct{ key, text string }
@@ -128,7 +121,7 @@ func tbankSum(values []tbankValue, s Secret) []byte {
 // Sign makes no header: the signature lies in the body. See Seal.
 func (tbank) Sign(s Secret, _ string, _ time.Time, _ []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	return nil, nil
 }

@@ -61,6 +61,15 @@ func parseUnix(s string) (time.Time, bool) {
 	return time.Unix(int64(n), 0), true
 }
 
+// parseMillis reads a signed time in Unix milliseconds: 13 digits, years 2001 to 2286.
+func parseMillis(s string) (time.Time, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || len(s) != 13 || s[0] == '0' {
+		return time.Time{}, false
+	}
+	return time.UnixMilli(int64(n)), true
+}
+
 // one is the value of a header that must come exactly once.
 func one(values []string) (string, Reason) {
 	switch {

@@ -150,7 +150,7 @@ func twilioURLs(url string) []string {
 
 func (p twilio) Sign(s Secret, _ string, _ time.Time, body []byte) (map[string]string, error) {
 	if len(s.value) == 0 {
-		return nil, errors.New("sign: the secret is empty")
+		return nil, errEmptySecret
 	}
 	fields, reason := twilioFields(p.url, body)
 	if reason != ReasonNone {
@@ -162,9 +162,9 @@ func (p twilio) Sign(s Secret, _ string, _ time.Time, body []byte) (map[string]s
 
 func (twilio) Read(h Headers, body []byte) (Reading, error) {
 	if isForm(body) {
-		return twilioForm.read(h, body)
+		return twilioForm.Read(h, body)
 	}
-	return twilioJSON.read(h, body)
+	return twilioJSON.Read(h, body)
 }
 
 const twilioToken = "header:I-Twilio-Idempotency-Token"

@@ -17,17 +17,14 @@ import (
 // wise signs the raw body with RSA (PKCS #1 v1.5, SHA-256); the secret is its public
 // key, which it publishes, one for the sandbox and one for production
 // (transferwise/digital-signatures-examples). It states nothing about orders.
-type wise struct{}
+type wise struct{ *layout }
 
 const wiseSignature = "X-Signature-SHA256"
 
-func newWise() Provider { return wise{} }
+func newWise() Provider { return wise{wiseLayout} }
 
-func (wise) Name() string                              { return "wise" }
-func (wise) SignatureHeaders() []string                { return wiseLayout.headers(wiseSignature) }
-func (wise) TimeRepeats() bool                         { return wiseLayout.timeRepeats }
-func (wise) ChangedBody() ChangedBody                  { return wiseLayout.changedBody }
-func (wise) Read(h Headers, b []byte) (Reading, error) { return wiseLayout.read(h, b) }
+func (wise) Name() string               { return "wise" }
+func (wise) SignatureHeaders() []string { return wiseLayout.headers(wiseSignature) }
 
 func (wise) Profile() Profile {
 	return Profile{

@@ -10,23 +10,26 @@ import (
 
 // yookassa signs nothing: a notification comes from the published addresses, and is a
 // hint to ask for its payment or refund.
-type yookassa struct{ addresses addresses }
+type yookassa struct {
+	*layout
+	addresses addresses
+}
 
 func newYooKassa() Provider {
 	// yoomoney/yookassa-sdk-php SecurityHelper.php.
-	return yookassa{networks("185.71.76.0/27", "185.71.77.0/27", "77.75.153.0/25", "77.75.154.128/25", "77.75.156.11", "77.75.156.35", "2a02:5180::/32")}
+	return yookassa{yookassaLayout, networks("185.71.76.0/27", "185.71.77.0/27", "77.75.153.0/25", "77.75.154.128/25", "77.75.156.11", "77.75.156.35", "2a02:5180::/32")}
 }
 
-func (yookassa) Name() string                              { return "yookassa" }
-func (yookassa) SignatureHeaders() []string                { return nil }
-func (yookassa) TimeRepeats() bool                         { return yookassaLayout.timeRepeats }
-func (yookassa) ChangedBody() ChangedBody                  { return yookassaLayout.changedBody }
-func (yookassa) CheckSecret(Secret) error                  { return nil }
-func (p yookassa) Addresses() []netip.Prefix               { return p.addresses }
-func (yookassa) Read(h Headers, b []byte) (Reading, error) { return yookassaLayout.read(h, b) }
+func (yookassa) Name() string                { return "yookassa" }
+func (yookassa) SignatureHeaders() []string  { return nil }
+func (yookassa) CheckSecret(Secret) error    { return nil }
+func (p yookassa) Addresses() []netip.Prefix { return p.addresses }
 
 // WithAddresses is YooKassa from other addresses, such as a test's.
-func (yookassa) WithAddresses(list []netip.Prefix) Provider { return yookassa{list} }
+func (p yookassa) WithAddresses(list []netip.Prefix) Provider {
+	p.addresses = list
+	return p
+}
 
 func (yookassa) Profile() Profile {
 	return Profile{
