@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"sluice/pkg/event"
+	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
 
@@ -93,7 +94,7 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 		Endpoints []entry `yaml:"endpoints"`
 	}
 	// Never with the source's lines in the error: somebody may have put a secret there.
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.CustomUnmarshaler(kind)); err != nil {
 		return Set{}, fmt.Errorf("endpoints file %s:\n%s", path, place.ReplaceAllString(yaml.FormatError(err, false, false), path+":$1: "))
 	}
 	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
@@ -116,6 +117,19 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 		return Set{}, ErrNoMode
 	}
 	return l.set, nil
+}
+
+// kind is a fact's; of an unknown word it is none, which the declaration reports with
+// the fact's place and beside everything else that is wrong.
+func kind(k *order.Kind, text []byte) error {
+	var word string
+	if err := yaml.Unmarshal(text, &word); err != nil {
+		return err
+	}
+	if k.UnmarshalText([]byte(word)) != nil {
+		*k = order.KindNone
+	}
+	return nil
 }
 
 // place is how the YAML package says where.

@@ -282,8 +282,8 @@ func (l Layout) compile() (*layout, error) {
 		if f.Type == "" {
 			problem("%s: no type", at)
 		}
-		if f.Kind == order.KindNone || f.Kind == order.KindRegistered || f.Kind.IsDecision() {
-			problem("%s: kind: missing, or one that no provider states", at)
+		if !stated(f.Kind) {
+			problem("%s: kind: missing, or none of those that a provider states: %s", at, statedKinds())
 		}
 		or := func(key string, own Paths, common places) places {
 			if len(own) > 0 {
@@ -339,6 +339,21 @@ func (c *layout) withOrder(at Paths) (*layout, error) {
 		l.Facts[i].Order = nil
 	}
 	return l.compile()
+}
+
+// stated says whether a provider may state facts of that kind.
+func stated(k order.Kind) bool {
+	return k != order.KindNone && k != order.KindRegistered && !k.IsDecision()
+}
+
+func statedKinds() string {
+	names := []string{order.KindPending.String()}
+	for _, k := range order.Kinds() { // those that change an order
+		if stated(k) {
+			names = append(names, k.String())
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // OrderPaths is Ordered's.
