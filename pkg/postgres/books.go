@@ -77,3 +77,8 @@ func (s *Store) BooksSince(ctx context.Context, since time.Time) (Books, error) 
 }
 
 func timestamp(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: true} }
+
+// timestampOrNull is a time that may not have come: null if it is zero.
+func timestampOrNull(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}

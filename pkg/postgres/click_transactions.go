@@ -2,12 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"sluice/pkg/postgres/internal/dbgen"
 )
@@ -41,37 +37,15 @@ type ClickTransaction struct {
 
 // LockClick locks a transaction, after its order. False if there is none.
 func (tx Tx) LockClick(ctx context.Context, now time.Time, source, id string) (ClickTransaction, Checkout, bool, error) {
-	nos, err := tx.nameNos(ctx, source)
-	if err != nil {
-		return ClickTransaction{}, Checkout{}, false, err
-	}
-	no, err := tx.q.FindClick(ctx, nos[source], id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ClickTransaction{}, Checkout{}, false, nil
-	}
-	if err != nil {
-		return ClickTransaction{}, Checkout{}, false, fmt.Errorf("find Click transaction: %w", err)
-	}
-	c, err := tx.lockCheckoutByNo(ctx, now, no)
-	if err != nil {
-		return ClickTransaction{}, Checkout{}, false, err
-	}
-	t, found, err := tx.ClickOf(ctx, source, id)
-	return t, c, found, err
+	return lockTransaction(ctx, tx, now, source, id, tx.q.FindClick, tx.ClickOf)
 }
 
-// ClickOf locks a transaction whose order is locked already, or is another one.
+// ClickOf locks a transaction whose order is locked already, or is another one. False
+// if there is none.
 func (tx Tx) ClickOf(ctx context.Context, source, id string) (ClickTransaction, bool, error) {
-	nos, err := tx.nameNos(ctx, source)
-	if err != nil {
+	r, found, err := lockRow(ctx, tx, source, id, tx.q.LockClick)
+	if err != nil || !found {
 		return ClickTransaction{}, false, err
-	}
-	r, err := tx.q.LockClick(ctx, nos[source], id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ClickTransaction{}, false, nil
-	}
-	if err != nil {
-		return ClickTransaction{}, false, fmt.Errorf("lock Click transaction: %w", err)
 	}
 	return ClickTransaction{No: r.TransactionNo, Source: source, ID: id, Service: r.ServiceID, Paydoc: r.PaydocID, OrderNo: r.OrderNo,
 		Amount: r.Amount, State: ClickState(r.State), PreparedAt: r.PreparedAt.Time,
@@ -95,8 +69,8 @@ func (tx Tx) AddClick(ctx context.Context, t ClickTransaction) (int64, error) {
 // SetClick writes the state of a locked transaction, with its times.
 func (tx Tx) SetClick(ctx context.Context, t ClickTransaction) error {
 	err := tx.q.SetClick(ctx, dbgen.SetClickParams{TransactionNo: t.No, State: int16(t.State),
-		CompletedAt:    pgtype.Timestamptz{Time: t.CompletedAt, Valid: !t.CompletedAt.IsZero()},
-		ContradictedAt: pgtype.Timestamptz{Time: t.ContradictedAt, Valid: !t.ContradictedAt.IsZero()}})
+		CompletedAt:    timestampOrNull(t.CompletedAt),
+		ContradictedAt: timestampOrNull(t.ContradictedAt)})
 	if err != nil {
 		return fmt.Errorf("set state of Click transaction: %w", err)
 	}

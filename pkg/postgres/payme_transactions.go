@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"sluice/pkg/postgres/internal/dbgen"
@@ -44,41 +42,23 @@ type PaymeTransaction struct {
 
 // LockPayme locks a transaction, after its order. False if there is none.
 func (tx Tx) LockPayme(ctx context.Context, now time.Time, source, id string) (PaymeTransaction, Checkout, bool, error) {
-	nos, err := tx.nameNos(ctx, source)
-	if err != nil {
-		return PaymeTransaction{}, Checkout{}, false, err
-	}
-	no, err := tx.q.FindPayme(ctx, nos[source], id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return PaymeTransaction{}, Checkout{}, false, nil
-	}
-	if err != nil {
-		return PaymeTransaction{}, Checkout{}, false, fmt.Errorf("find Payme transaction: %w", err)
-	}
-	c, err := tx.lockCheckoutByNo(ctx, now, no)
-	if err != nil {
-		return PaymeTransaction{}, Checkout{}, false, err
-	}
-	t, found, err := tx.PaymeOf(ctx, source, id)
-	return t, c, found, err
+	return lockTransaction(ctx, tx, now, source, id, tx.q.FindPayme, tx.PaymeOf)
 }
 
-// PaymeOf locks a transaction whose order is locked already, or is another one.
+// PaymeOf locks a transaction whose order is locked already, or is another one. False
+// if there is none.
 func (tx Tx) PaymeOf(ctx context.Context, source, id string) (PaymeTransaction, bool, error) {
-	nos, err := tx.nameNos(ctx, source)
-	if err != nil {
+	r, found, err := lockRow(ctx, tx, source, id, tx.q.LockPayme)
+	if err != nil || !found {
 		return PaymeTransaction{}, false, err
 	}
-	r, err := tx.q.LockPayme(ctx, nos[source], id)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return PaymeTransaction{}, false, nil
-	}
-	if err != nil {
-		return PaymeTransaction{}, false, fmt.Errorf("lock Payme transaction: %w", err)
-	}
-	return PaymeTransaction{No: r.TransactionNo, Source: source, ID: id, OrderNo: r.OrderNo, Amount: r.Amount, Account: r.Account,
+	return paymeTransaction(source, r), true, nil
+}
+
+func paymeTransaction(source string, r dbgen.LockPaymeRow) PaymeTransaction {
+	return PaymeTransaction{No: r.TransactionNo, Source: source, ID: r.PaymeID, OrderNo: r.OrderNo, Amount: r.Amount, Account: r.Account,
 		Time: r.PaymeTime, CreateTime: r.CreateTime, PerformTime: r.PerformTime, CancelTime: r.CancelTime,
-		State: PaymeState(r.State), Reason: r.Reason.Int16}, true, nil
+		State: PaymeState(r.State), Reason: r.Reason.Int16}
 }
 
 // AddPayme keeps a new transaction and returns its number.
@@ -133,9 +113,7 @@ func (s *Store) PaymeStatement(ctx context.Context, source string, from, to int6
 			return err
 		}
 		for _, r := range rows {
-			list = append(list, PaymeTransaction{No: r.TransactionNo, Source: source, ID: r.PaymeID, Amount: r.Amount, Account: r.Account,
-				Time: r.PaymeTime, CreateTime: r.CreateTime, PerformTime: r.PerformTime, CancelTime: r.CancelTime,
-				State: PaymeState(r.State), Reason: r.Reason.Int16})
+			list = append(list, paymeTransaction(source, dbgen.LockPaymeRow(r)))
 		}
 		return nil
 	})

@@ -7,27 +7,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"sluice/pkg/order"
 	"sluice/pkg/postgres/internal/dbgen"
 )
-
-// Checkout is an order under its lock, as a provider that asks before it pays must
-// see it: what it is worth, where it stands, and who may take its money.
-type Checkout struct {
-	OrderNo int64
-	OrderID string
-	// Registered: the shop has said what it is worth; Amount and Currency are that.
-	Registered bool
-	Amount     int64
-	Currency   string
-	Status     order.Status
-	// CalledOff: the order itself was cancelled, not only an attempt to pay it.
-	CalledOff bool
-	// Reserved is who may take its money; nil: nobody yet.
-	Reserved *Reservation
-}
 
 // Reservation is who may take the money of an order.
 type Reservation struct {
@@ -46,46 +29,6 @@ func (r *Reservation) By(source, payment string) bool {
 
 // ended are the kinds by which a provider says that no money was taken.
 var ended = []int16{int16(order.KindFailed), int16(order.KindCancelled)}
-
-// LockCheckout locks the order of that id until the transaction ends, which no fact
-// about it and no other provider can then pass. False if there is none; no stub is
-// made. sources are those that the transaction will write for: their names are
-// locked first.
-func (tx Tx) LockCheckout(ctx context.Context, now time.Time, orderID string, sources ...string) (Checkout, bool, error) {
-	if _, err := tx.nameNos(ctx, sources...); err != nil {
-		return Checkout{}, false, err
-	}
-	r, err := tx.q.LockCheckout(ctx, orderID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Checkout{}, false, nil
-	}
-	if err != nil {
-		return Checkout{}, false, fmt.Errorf("lock order: %w", err)
-	}
-	c, err := tx.checkout(ctx, now, dbgen.LockCheckoutByNoRow(r))
-	return c, err == nil, err
-}
-
-func (tx Tx) lockCheckoutByNo(ctx context.Context, now time.Time, no int64) (Checkout, error) {
-	r, err := tx.q.LockCheckoutByNo(ctx, no)
-	if err != nil {
-		return Checkout{}, fmt.Errorf("lock order number %d: %w", no, err)
-	}
-	return tx.checkout(ctx, now, r)
-}
-
-func (tx Tx) checkout(ctx context.Context, now time.Time, r dbgen.LockCheckoutByNoRow) (Checkout, error) {
-	c := Checkout{OrderNo: r.OrderNo, OrderID: r.OrderID.String, Registered: r.RegisteredAt.Valid,
-		Amount: r.Amount, Currency: r.Currency, Status: order.Status(r.Status)}
-	var err error
-	if c.Status == order.Cancelled {
-		if c.CalledOff, err = tx.q.CalledOff(ctx, c.OrderNo, int16(order.KindCancelled), int16(order.Applied)); err != nil {
-			return c, fmt.Errorf("read who cancelled the order: %w", err)
-		}
-	}
-	c.Reserved, err = tx.reservation(ctx, now, c.OrderNo)
-	return c, err
-}
 
 // reservation is the live reservation of an order, or nil.
 func (tx Tx) reservation(ctx context.Context, now time.Time, orderNo int64) (*Reservation, error) {
@@ -123,7 +66,7 @@ func (tx Tx) Reserve(ctx context.Context, orderNo int64, r Reservation) error {
 		return err
 	}
 	err = tx.q.PutReservation(ctx, dbgen.PutReservationParams{OrderNo: orderNo, SourceNo: nos[r.Source], PaymentID: r.Payment,
-		ReservedAt: timestamp(r.At), ExpiresAt: pgtype.Timestamptz{Time: r.Until, Valid: !r.Until.IsZero()}})
+		ReservedAt: timestamp(r.At), ExpiresAt: timestampOrNull(r.Until)})
 	if err != nil {
 		return fmt.Errorf("reserve the order: %w", err)
 	}

@@ -2,7 +2,7 @@
 SELECT order_no FROM payme_transactions WHERE source_no = @source_no AND payme_id = @payme_id;
 
 -- name: LockPayme :one
-SELECT transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
+SELECT payme_id, transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
 FROM payme_transactions WHERE source_no = @source_no AND payme_id = @payme_id
 FOR UPDATE;
 
@@ -22,7 +22,7 @@ UPDATE payme_transactions SET
 WHERE source_no = @source_no AND payme_id = @payme_id;
 
 -- name: PaymeStatement :many
-SELECT payme_id, transaction_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
+SELECT payme_id, transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
 FROM payme_transactions WHERE source_no = @source_no AND payme_time BETWEEN @from_time AND @to_time
 ORDER BY payme_time, transaction_no;
 

@@ -1,13 +1,3 @@
--- name: LockCheckout :one
-SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
-FROM orders o WHERE o.order_id = @order_id::text
-FOR NO KEY UPDATE;
-
--- name: LockCheckoutByNo :one
-SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
-FROM orders o WHERE o.order_no = @order_no
-FOR NO KEY UPDATE;
-
 -- name: GetReservation :one
 SELECT order_no, source_no, payment_id, reserved_at, expires_at FROM reservations WHERE order_no = @order_no;
 
@@ -19,10 +9,6 @@ ON CONFLICT (order_no) DO UPDATE SET source_no = excluded.source_no, payment_id 
 
 -- name: DeleteReservation :exec
 DELETE FROM reservations WHERE order_no = @order_no AND source_no = @source_no AND payment_id = @payment_id;
-
--- name: CalledOff :one
-SELECT EXISTS (
-  SELECT FROM order_events WHERE order_no = @order_no AND kind = @kind AND verdict = @verdict AND payment_id = '');
 
 -- name: PaymentEnded :one
 SELECT EXISTS (

@@ -54,12 +54,13 @@ func (q *Queries) FindPayme(ctx context.Context, sourceNo int16, paymeID string)
 }
 
 const lockPayme = `-- name: LockPayme :one
-SELECT transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
+SELECT payme_id, transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
 FROM payme_transactions WHERE source_no = $1 AND payme_id = $2
 FOR UPDATE
 `
 
 type LockPaymeRow struct {
+	PaymeID       string
 	TransactionNo int64
 	OrderNo       int64
 	Amount        int64
@@ -76,6 +77,7 @@ func (q *Queries) LockPayme(ctx context.Context, sourceNo int16, paymeID string)
 	row := q.db.QueryRow(ctx, lockPayme, sourceNo, paymeID)
 	var i LockPaymeRow
 	err := row.Scan(
+		&i.PaymeID,
 		&i.TransactionNo,
 		&i.OrderNo,
 		&i.Amount,
@@ -122,7 +124,7 @@ func (q *Queries) OverduePayme(ctx context.Context, until int64, n int32) ([]Ove
 }
 
 const paymeStatement = `-- name: PaymeStatement :many
-SELECT payme_id, transaction_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
+SELECT payme_id, transaction_no, order_no, amount, account, payme_time, create_time, perform_time, cancel_time, state, reason
 FROM payme_transactions WHERE source_no = $1 AND payme_time BETWEEN $2 AND $3
 ORDER BY payme_time, transaction_no
 `
@@ -130,6 +132,7 @@ ORDER BY payme_time, transaction_no
 type PaymeStatementRow struct {
 	PaymeID       string
 	TransactionNo int64
+	OrderNo       int64
 	Amount        int64
 	Account       string
 	PaymeTime     int64
@@ -152,6 +155,7 @@ func (q *Queries) PaymeStatement(ctx context.Context, sourceNo int16, fromTime i
 		if err := rows.Scan(
 			&i.PaymeID,
 			&i.TransactionNo,
+			&i.OrderNo,
 			&i.Amount,
 			&i.Account,
 			&i.PaymeTime,

@@ -11,18 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const calledOff = `-- name: CalledOff :one
-SELECT EXISTS (
-  SELECT FROM order_events WHERE order_no = $1 AND kind = $2 AND verdict = $3 AND payment_id = '')
-`
-
-func (q *Queries) CalledOff(ctx context.Context, orderNo int64, kind int16, verdict int16) (bool, error) {
-	row := q.db.QueryRow(ctx, calledOff, orderNo, kind, verdict)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}
-
 const deleteReservation = `-- name: DeleteReservation :exec
 DELETE FROM reservations WHERE order_no = $1 AND source_no = $2 AND payment_id = $3
 `
@@ -45,64 +33,6 @@ func (q *Queries) GetReservation(ctx context.Context, orderNo int64) (Reservatio
 		&i.PaymentID,
 		&i.ReservedAt,
 		&i.ExpiresAt,
-	)
-	return i, err
-}
-
-const lockCheckout = `-- name: LockCheckout :one
-SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
-FROM orders o WHERE o.order_id = $1::text
-FOR NO KEY UPDATE
-`
-
-type LockCheckoutRow struct {
-	OrderNo      int64
-	OrderID      pgtype.Text
-	RegisteredAt pgtype.Timestamptz
-	Amount       int64
-	Currency     string
-	Status       int16
-}
-
-func (q *Queries) LockCheckout(ctx context.Context, orderID string) (LockCheckoutRow, error) {
-	row := q.db.QueryRow(ctx, lockCheckout, orderID)
-	var i LockCheckoutRow
-	err := row.Scan(
-		&i.OrderNo,
-		&i.OrderID,
-		&i.RegisteredAt,
-		&i.Amount,
-		&i.Currency,
-		&i.Status,
-	)
-	return i, err
-}
-
-const lockCheckoutByNo = `-- name: LockCheckoutByNo :one
-SELECT o.order_no, o.order_id, o.registered_at, o.amount, o.currency, o.status
-FROM orders o WHERE o.order_no = $1
-FOR NO KEY UPDATE
-`
-
-type LockCheckoutByNoRow struct {
-	OrderNo      int64
-	OrderID      pgtype.Text
-	RegisteredAt pgtype.Timestamptz
-	Amount       int64
-	Currency     string
-	Status       int16
-}
-
-func (q *Queries) LockCheckoutByNo(ctx context.Context, orderNo int64) (LockCheckoutByNoRow, error) {
-	row := q.db.QueryRow(ctx, lockCheckoutByNo, orderNo)
-	var i LockCheckoutByNoRow
-	err := row.Scan(
-		&i.OrderNo,
-		&i.OrderID,
-		&i.RegisteredAt,
-		&i.Amount,
-		&i.Currency,
-		&i.Status,
 	)
 	return i, err
 }
