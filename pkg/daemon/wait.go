@@ -42,3 +42,13 @@ func once(ctx context.Context, try func(ctx context.Context) error) error {
 	defer cancel()
 	return try(ctx)
 }
+
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

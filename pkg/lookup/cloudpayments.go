@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"sluice/pkg/event"
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
@@ -46,13 +45,10 @@ var cloudpayments = API{
 			return nil, result{outcome: Unknown, why: "the provider knows no such transaction"}
 		}
 		out := r.read("payment", c.target.Payment, c.got[0])
-		// Its word on the mode is the other way round than a layout's.
-		if m := answer.Model; m != nil && m.TestMode != nil {
-			for i := range out.facts {
-				out.facts[i].Mode = map[bool]event.Mode{true: event.Test, false: event.Live}[*m.TestMode]
-			}
+		if answer.Model == nil {
+			return nil, out
 		}
-		return nil, out
+		return nil, out.testing(answer.Model.TestMode)
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(time string, facts ...webhook.Fact) statement {

@@ -18,7 +18,7 @@ var flutterwave = API{
 	Rate:       5, // 400 a minute
 	unknown:    []int{400},
 	auth:       bearer,
-	next:       one("/v3/transactions/%s/verify", payment),
+	next:       one("payment", "/v3/transactions/%s/verify", payment),
 	readers: func(a Account) (readers, error) {
 		return compile(map[string][]statement{"payment": {{layout: webhook.Layout{
 			ID: webhook.Paths{"data.id"}, Type: webhook.Paths{"data.status"}, Time: webhook.Paths{"data.created_at"},

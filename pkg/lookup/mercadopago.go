@@ -17,7 +17,7 @@ var mercadopago = API{
 	Settings:   []Setting{orderSetting("external_reference")},
 	Rate:       10,
 	auth:       bearer,
-	next:       one("/v1/payments/%s", payment),
+	next:       one("payment", "/v1/payments/%s", payment),
 	readers: func(a Account) (readers, error) {
 		says := func(time, amount string, facts ...webhook.Fact) webhook.Layout {
 			l := webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"status"}, Mode: webhook.Paths{"live_mode"},

@@ -35,7 +35,7 @@ var midtrans = API{
 			Payment string `json:"transaction_id"`
 		}
 		if json.Unmarshal(c.got[0], &status) != nil {
-			return nil, result{outcome: Unreadable, why: errNotJSON.Error()}
+			return nil, unreadable(errNotJSON)
 		}
 		switch code := status.Code; {
 		case code == "404":

@@ -18,7 +18,7 @@ func mollieAs(provider string) API {
 		Settings:   []Setting{orderSetting("metadata.order_id")},
 		Rate:       10,
 		auth:       bearer,
-		next:       one("/v2/payments/%s?embed=refunds,chargebacks", payment),
+		next:       one("payment", "/v2/payments/%s?embed=refunds,chargebacks", payment),
 		readers: func(a Account) (readers, error) {
 			payment := func(time string, facts ...webhook.Fact) statement {
 				return statement{layout: webhook.Layout{

@@ -33,14 +33,14 @@ func paypalNext(r readers, c call) (*Request, result) {
 	var captured paypalDocument
 	capture, refund, purchase := c.target.Payment, "", ""
 	if strings.HasPrefix(c.target.Type, "CUSTOMER.DISPUTE.") {
-		return paypalOne(r, c, "dispute", "/v1/customer/disputes/%s")
+		return one("dispute", "/v1/customer/disputes/%s", subjectOf)(r, c)
 	}
 	if capture == "" {
 		switch typ := c.target.Type; {
 		case strings.HasPrefix(typ, "CHECKOUT."):
 			purchase = c.target.Subject
 		case strings.HasPrefix(typ, "PAYMENT.AUTHORIZATION."):
-			return paypalOne(r, c, "authorization", "/v2/payments/authorizations/%s")
+			return one("authorization", "/v2/payments/authorizations/%s", subjectOf)(r, c)
 		case typ == "PAYMENT.CAPTURE.REFUNDED" || typ == "PAYMENT.CAPTURE.REVERSED" || strings.HasPrefix(typ, "PAYMENT.REFUND."):
 			refund = c.target.Subject
 		case strings.HasPrefix(typ, "PAYMENT.CAPTURE."):
@@ -98,16 +98,6 @@ func paypalNext(r readers, c call) (*Request, result) {
 		}
 	}
 	return nil, out
-}
-
-func paypalOne(r readers, c call, document, path string) (*Request, result) {
-	switch {
-	case !askable(c.target.Subject):
-		return nil, unaskable(c.target.Subject)
-	case len(c.got) == 0:
-		return c.get(path, c.target.Subject), result{}
-	}
-	return nil, r.read(document, c.target.Subject, c.got[0])
 }
 
 type paypalDocument struct {

@@ -22,7 +22,7 @@ var razorpay = API{
 	auth: func(a Account, _ time.Time) map[string]string {
 		return basic(a.Settings["key_id"], a.Secret)
 	},
-	next: one("/v1/payments/%s", payment),
+	next: one("payment", "/v1/payments/%s", payment),
 	readers: func(a Account) (readers, error) {
 		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
 			return webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"status"}, Order: orderPath(a, ""), Payment: webhook.Paths{"id"},

@@ -66,9 +66,7 @@ func unaskable(id string) result {
 	return result{outcome: Unknown, why: "the hint's id holds what no request may hold"}
 }
 
-var (
-	another = result{outcome: Unreadable, why: "the answer is about another object"}
-)
+var another = result{outcome: Unreadable, why: "the answer is about another object"}
 
 func unreadable(err error) result { return result{outcome: Unreadable, why: err.Error()} }
 

@@ -17,7 +17,7 @@ var square = API{
 	Settings:   []Setting{orderSetting("reference_id")},
 	Rate:       10,
 	auth:       bearer,
-	next:       one("/v2/payments/%s", payment),
+	next:       one("payment", "/v2/payments/%s", payment),
 	readers: func(a Account) (readers, error) {
 		says := func(at, money string, facts ...webhook.Fact) webhook.Layout {
 			l := webhook.Layout{ID: webhook.Paths{"payment.id"}, Type: webhook.Paths{"payment.status"},

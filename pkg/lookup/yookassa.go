@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"sluice/pkg/event"
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
@@ -24,23 +23,17 @@ var yookassa = API{
 		return basic(a.Settings["shop_id"], a.Secret)
 	},
 	next: func(r readers, c call) (*Request, result) {
-		request, result := one("/v3/payments/%s", payment)(r, c)
+		request, result := one("payment", "/v3/payments/%s", payment)(r, c)
 		if request != nil {
 			return request, result
 		}
-		// Its word on the mode is the other way round than a layout's.
 		var payment struct {
 			Test *bool `json:"test"`
 		}
-		if len(c.got) > 0 && json.Unmarshal(c.got[0], &payment) == nil && payment.Test != nil {
-			for i := range result.facts {
-				result.facts[i].Mode = event.Live
-				if *payment.Test {
-					result.facts[i].Mode = event.Test
-				}
-			}
+		if len(c.got) == 0 || json.Unmarshal(c.got[0], &payment) != nil {
+			return nil, result
 		}
-		return request, result
+		return nil, result.testing(payment.Test)
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(at, amount string, facts ...webhook.Fact) webhook.Layout {

@@ -1,8 +1,6 @@
 package webhook
 
-import (
-	"sluice/pkg/event"
-)
+import "sluice/pkg/event"
 
 // slack signs `v0:timestamp:body` (docs.slack.dev, Verifying requests from Slack;
 // slack-go security.go holds the time both ways). It states nothing about orders.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
@@ -48,7 +49,7 @@ func (w *worker) run(ctx context.Context) {
 		if w.Now().Sub(began) > time.Minute {
 			wait = 100 * time.Millisecond
 		}
-		sleep(ctx, wait)
+		daemon.Pause(ctx, wait)
 	}
 }
 
@@ -98,7 +99,7 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 			err = errors.Join(err, w.ensurePartitions(ctx))
 		}
 		w.Log.Warn("batch failed, trying again", "worker", w.owner, "records", len(records), "wait", wait, "error", err)
-		sleep(ctx, wait)
+		daemon.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -147,15 +148,5 @@ func (w *worker) gap(ctx context.Context, g kafka.Gap) {
 	})
 	if err != nil {
 		w.Log.Error("no review item for missing offsets", "subject", item.Subject, "error", err)
-	}
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
 	}
 }

@@ -193,7 +193,7 @@ const countEvery = 5 * time.Second
 // count keeps the open look-ups in sight, and with them the database.
 func (r *Reconciler) count(ctx context.Context) {
 	for wait := time.Duration(0); ; wait = countEvery {
-		pause(ctx, wait)
+		daemon.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return
 		}
@@ -206,15 +206,6 @@ func (r *Reconciler) count(ctx context.Context) {
 			continue
 		}
 		r.metrics.counted(open, r.deps.Now())
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/lookup"
 	"sluice/pkg/postgres"
 )
@@ -70,7 +71,7 @@ func (s *source) run(ctx context.Context) {
 			wait = backoff(s.owner.cfg.PollInterval, time.Minute, failures)
 			s.log.Error("look-ups are not claimed", "error", err)
 		}
-		pause(ctx, wait)
+		daemon.Pause(ctx, wait)
 	}
 	close(queue)
 	askers.Wait()

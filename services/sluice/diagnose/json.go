@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func rewritten(body []byte) (all []variant) {
 		}
 	}
 	for _, e := range escaping { // only the strings have changed
-		all = append(all, variant{what: "JSON" + or(e.what, " with nothing escaped that need not be"), body: respell(body, &e)})
+		all = append(all, variant{what: "JSON" + cmp.Or(e.what, " with nothing escaped that need not be"), body: respell(body, &e)})
 	}
 	return all
 }
