@@ -88,7 +88,7 @@ func TestNoHeaderChoosesTwiliosAlgorithm(t *testing.T) {
 	}
 }
 
-func TestTwilioIDs(t *testing.T) {
+func TestATwilioEventIsNamedByItsSIDAndStatus(t *testing.T) {
 	p := builtinOf(t, "twilio")
 	for body, want := range map[string][2]string{
 		"MessageSid=SM1&MessageStatus=delivered": {"SM1:delivered", "message:delivered"},

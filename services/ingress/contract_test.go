@@ -16,6 +16,7 @@ import (
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
+	"sluice/pkg/testkit"
 )
 
 // The whole of one webhook: what lies in the raw topic afterwards.
@@ -260,7 +261,7 @@ func TestTheBrokersAnswersBecomeTheProvidersAnswers(t *testing.T) {
 }
 
 func TestAPanicIsA500AndItsValueStaysOutOfTheLog(t *testing.T) {
-	var log syncBuffer
+	var log testkit.Buffer
 	p := &fakeProducer{do: func(_ context.Context, r kafka.Record) error {
 		if string(r.Key) == "evt_panic" {
 			panic("body: " + string(r.Value))

@@ -223,24 +223,6 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 func startLogged(t testing.TB, p Producer, log io.Writer) *running {
 	t.Helper()
 	reg := prometheus.NewRegistry()

@@ -189,7 +189,7 @@ func TestALargeBodyAmongSmallOnesIsRefusedAlone(t *testing.T) {
 // O48: what is in flight is finished and flushed, in this order, and nobody new is taken.
 func TestAStopFinishesRequestsAndFlushes(t *testing.T) {
 	c, brokers := broker(t)
-	var log syncBuffer
+	var log testkit.Buffer
 	reg := prometheus.NewRegistry()
 	in, err := New(t.Context(), config(), brokers, endpoints(t), testLog(&log), reg)
 	if err != nil {
@@ -273,7 +273,7 @@ func TestAStopWithoutKafkaIsBoundedAndNotClean(t *testing.T) {
 // No log line, at any level, holds a secret, a body or a header's value.
 func TestNothingConfidentialIsLogged(t *testing.T) {
 	c, brokers := broker(t)
-	var log syncBuffer
+	var log testkit.Buffer
 	reg := prometheus.NewRegistry()
 	cfg := config()
 	cfg.Deadline, cfg.Drain = 300*time.Millisecond, 300*time.Millisecond
@@ -306,7 +306,7 @@ func TestAStopDuringTheStartIsPrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	var log syncBuffer
+	var log testkit.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {

@@ -14,6 +14,7 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
+	"sluice/pkg/testkit"
 	"sluice/pkg/webhook"
 )
 
@@ -44,7 +45,7 @@ func TestNoRecordLogOrMetricHoldsASecret(t *testing.T) {
 		if provider.Profile().TwoWay {
 			continue
 		}
-		var log syncBuffer
+		var log testkit.Buffer
 		p := &fakeProducer{}
 		reg := prometheus.NewRegistry()
 		in, err := build(config(), endpoints(t), p, time.Now, testLog(&log), reg)

@@ -1,17 +1,14 @@
 package merchant
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,7 +17,6 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
-	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 	"sluice/pkg/testkit"
@@ -72,7 +68,7 @@ type shop struct {
 	public  http.Handler
 	clock   atomic.Int64 // Unix milliseconds
 	from    string
-	records *shelf
+	records *testkit.Shelf
 }
 
 // begin is the time at which every shop's clock starts: that of the fixtures.
@@ -80,7 +76,7 @@ const begin = 1767225600456
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{from: "192.0.2.1:4711", records: &shelf{}}
+	s := &shop{from: "192.0.2.1:4711", records: &testkit.Shelf{}}
 	s.clock.Store(begin)
 	store := testkit.Store(t)
 	m, err := New(sound(Config{}), Deps{Log: testkit.Log(t), Reg: prometheus.NewRegistry(), Store: store, Now: s.now,
@@ -139,11 +135,11 @@ func (s *shop) send(endpoint, contentType string, header http.Header, body strin
 // published is the events that the outbox holds, oldest first, moved to Kafka.
 func (s *shop) published() (events []event.Event) {
 	s.Helper()
-	before := s.records.len()
+	before := len(s.records.Records())
 	if err := s.m.publishAll(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	for _, r := range s.records.from(before) {
+	for _, r := range s.records.Records()[before:] {
 		e, err := event.Parse(r.Key, r.Value, r.Headers)
 		if err != nil {
 			s.Fatalf("a record that the processor cannot parse: %v", err)
@@ -164,30 +160,6 @@ func (s *shop) reading(e event.Event) webhook.Reading {
 		s.Errorf("the record says %+v and its body %+v", e, r)
 	}
 	return r
-}
-
-// shelf is a broker that keeps what it is given, or refuses it.
-type shelf struct {
-	mu      sync.Mutex
-	records []kafka.Record
-	away    bool
-}
-
-func (s *shelf) Produce(_ context.Context, r kafka.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.away {
-		return errors.New("no broker")
-	}
-	s.records = append(s.records, r)
-	return nil
-}
-
-func (s *shelf) len() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.records) }
-func (s *shelf) from(i int) []kafka.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.records[i:]
 }
 
 func basic(login, key string) http.Header {

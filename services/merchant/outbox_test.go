@@ -23,7 +23,7 @@ import (
 func TestWithoutKafkaPaymentsAreTakenAndWait(t *testing.T) {
 	s := newShop(t)
 	s.order("o", 10)
-	s.records.away = true
+	s.records.Away(true)
 	transaction(t, s.rpc("CreateTransaction", createParams(paymeID, "o", 1000, atPayme)))
 	if !strings.Contains(s.rpc("PerformTransaction", named(paymeID)), `"state":2`) {
 		t.Fatal("not performed")
@@ -35,7 +35,7 @@ func TestWithoutKafkaPaymentsAreTakenAndWait(t *testing.T) {
 	if n, age := testutil.ToFloat64(s.m.metrics.waiting), testutil.ToFloat64(s.m.metrics.oldest); n != 2 || age != 90 {
 		t.Errorf("%v records wait, the oldest for %v s", n, age)
 	}
-	s.records.away = false
+	s.records.Away(false)
 	if events := s.published(); len(events) != 2 || events[0].ID != paymeID+":CreateTransaction" || events[1].ID != paymeID+":PerformTransaction" {
 		t.Errorf("published %+v", events)
 	}
@@ -192,7 +192,7 @@ func TestTheRolePublishesWhatItAnswered(t *testing.T) {
 	go func() { ended <- s.m.Run(ctx) }()
 	s.rpc("CreateTransaction", createParams(paymeID, "o", 1000, atPayme))
 	deadline := time.After(10 * time.Second)
-	for s.records.len() == 0 {
+	for len(s.records.Records()) == 0 {
 		select {
 		case <-deadline:
 			t.Fatal("nothing was published")
@@ -204,8 +204,8 @@ func TestTheRolePublishesWhatItAnswered(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("stopped with %v", err)
 	}
-	if s.records.len() != 2 {
-		t.Errorf("%d records after the stop, want 2", s.records.len())
+	if len(s.records.Records()) != 2 {
+		t.Errorf("%d records after the stop, want 2", len(s.records.Records()))
 	}
 }
 

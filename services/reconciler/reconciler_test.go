@@ -1,9 +1,7 @@
 package reconciler
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,7 +15,6 @@ import (
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
-	"sluice/pkg/kafka"
 	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
@@ -35,50 +32,8 @@ type world struct {
 	api       *provider.Faulty
 	url       string
 	endpoints endpoint.Set
-	log       syncBuffer
-	produced  shelf
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-// shelf takes records in place of Kafka.
-type shelf struct {
-	mu      sync.Mutex
-	records []kafka.Record
-	broken  bool
-}
-
-func (s *shelf) Produce(_ context.Context, r kafka.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.broken {
-		return errors.New("no broker")
-	}
-	s.records = append(s.records, r)
-	return nil
-}
-
-func (s *shelf) Ready() error { return nil }
-
-func (s *shelf) list() []kafka.Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]kafka.Record(nil), s.records...)
+	log       testkit.Buffer
+	produced  testkit.Shelf
 }
 
 func newWorld(t *testing.T, api http.Handler, text string) *world {
@@ -189,7 +144,7 @@ func TestAHintIsAskedAboutAndItsFactsAreEventsOfItsSource(t *testing.T) {
 	w.start(quick(), "one")
 	w.until("an answer", func() bool { return w.open() == 0 })
 
-	records := w.produced.list()
+	records := w.produced.Records()
 	if len(records) != 1 {
 		t.Fatalf("%d records", len(records))
 	}
@@ -242,12 +197,12 @@ func TestWhatIsNoAnswerDecidesNothingAndIsAskedForAgain(t *testing.T) {
 			w.hint("mollie", postgres.Target{Object: "tr_1", Payment: "tr_1", Time: time.Now()})
 			w.start(quick(), "one")
 			w.until("a second attempt", func() bool { return len(w.api.Requests()) >= 2 })
-			if got := w.produced.list(); len(got) > 0 || w.open() != 1 {
+			if got := w.produced.Records(); len(got) > 0 || w.open() != 1 {
 				t.Fatalf("%d records, %d open", len(got), w.open())
 			}
 			w.api.Fail(nil)
 			w.until("an answer", func() bool { return w.open() == 0 })
-			if got := w.produced.list(); len(got) != 1 {
+			if got := w.produced.Records(); len(got) != 1 {
 				t.Errorf("%d records", len(got))
 			}
 		})
@@ -263,7 +218,7 @@ func TestAnAnswerThatDecidesNothingStandsWhenPatienceIsOver(t *testing.T) {
 	w.hint("mollie", postgres.Target{Object: "tr_1", Payment: "tr_1", Time: time.Now()})
 	w.start(cfg, "one")
 	w.until("an answer", func() bool { return w.open() == 0 })
-	records := w.produced.list()
+	records := w.produced.Records()
 	if len(records) != 1 {
 		t.Fatalf("%d records", len(records))
 	}
@@ -276,16 +231,14 @@ func TestALookUpIsAnsweredOnlyOnceKafkaHasWhatWasLearnt(t *testing.T) {
 	api := mollie()
 	api.Put("/v2/payments/tr_1", molliePayment("tr_1", "paid"))
 	w := newWorld(t, api, mollieEndpoint)
-	w.produced.broken = true
+	w.produced.Away(true)
 	w.hint("mollie", postgres.Target{Object: "tr_1", Payment: "tr_1", Time: time.Now()})
 	w.start(quick(), "one")
 	w.until("two attempts", func() bool { return len(w.api.Requests()) >= 2 })
 	if w.open() != 1 {
 		t.Fatal("answered, and nobody has the answer")
 	}
-	w.produced.mu.Lock()
-	w.produced.broken = false
-	w.produced.mu.Unlock()
+	w.produced.Away(false)
 	w.until("an answer", func() bool { return w.open() == 0 })
 }
 
@@ -294,7 +247,7 @@ func TestWhatNamesNothingIsSettledWithoutARequest(t *testing.T) {
 	w.hint("mollie", postgres.Target{Object: "profile", Time: time.Now()})
 	w.start(quick(), "one")
 	w.until("an answer", func() bool { return w.open() == 0 })
-	if asked, got := w.api.Requests(), w.produced.list(); len(asked)+len(got) > 0 {
+	if asked, got := w.api.Requests(), w.produced.Records(); len(asked)+len(got) > 0 {
 		t.Errorf("asked %v, %d records", asked, len(got))
 	}
 }
@@ -321,8 +274,8 @@ func TestSeveralReconcilersShareTheWork(t *testing.T) {
 			t.Errorf("%s was asked for %d times", path, times)
 		}
 	}
-	if len(asked) != n || len(w.produced.list()) != n {
-		t.Errorf("%d asked, %d records", len(asked), len(w.produced.list()))
+	if len(asked) != n || len(w.produced.Records()) != n {
+		t.Errorf("%d asked, %d records", len(asked), len(w.produced.Records()))
 	}
 }
 
@@ -418,8 +371,8 @@ func TestPayPalsTokenServesManyAndIsRenewedWhenRefused(t *testing.T) {
 	api.Revoke()
 	ask(10, 11)
 	w.until("an answer with a new token", func() bool { return w.open() == 0 })
-	if api.Tokens() != 2 || len(w.produced.list()) != 11 {
-		t.Errorf("%d tokens, %d records", api.Tokens(), len(w.produced.list()))
+	if api.Tokens() != 2 || len(w.produced.Records()) != 11 {
+		t.Errorf("%d tokens, %d records", api.Tokens(), len(w.produced.Records()))
 	}
 }
 
@@ -431,12 +384,12 @@ func TestClickIsAskedAsItsDocumentationSays(t *testing.T) {
 	w.hint("click", postgres.Target{Object: "1", Type: "complete", Order: "ORD-1", Subject: "1", Amount: 12505000, Currency: "UZS", Time: time.Now()})
 	w.start(quick(), "one")
 	w.until("two attempts", func() bool { return len(w.api.Requests()) >= 4 })
-	if w.open() != 1 || len(w.produced.list()) > 0 {
-		t.Fatalf("%d open, %d records", w.open(), len(w.produced.list()))
+	if w.open() != 1 || len(w.produced.Records()) > 0 {
+		t.Fatalf("%d open, %d records", w.open(), len(w.produced.Records()))
 	}
 	api.Put(3298765432, "ORD-1", time.Now(), 2)
 	w.until("an answer", func() bool { return w.open() == 0 })
-	r, err := lookup.Decode(w.produced.list()[0].Value)
+	r, err := lookup.Decode(w.produced.Records()[0].Value)
 	if err != nil || r.Fact != order.KindPaid || r.Amount != 12505000 || r.Order != "ORD-1" || r.Payment != "3298765432" {
 		t.Errorf("%+v, %v", r, err)
 	}
