@@ -137,6 +137,13 @@ func TestWhatClickSaysIsNotBelievedBeforeItsAPIWasAsked(t *testing.T) {
 	if got := c.click(form); !strings.Contains(got, `"error":-9`) {
 		t.Fatalf("cancelled: %s", got)
 	}
+	// What Click was answered reaches the topic through the outbox, a moment later.
+	harness.Eventually(t, "all three calls are in the raw topic", 30*time.Second, func() error {
+		if n := len(c.Records(kafka.Raw)); n != 3 {
+			return fmt.Errorf("%d records", n)
+		}
+		return nil
+	})
 	c.Sound([]string{"3219876543:0", "3219876543:1"})
 	if n := len(c.Records(kafka.Raw)); n != 3 {
 		t.Errorf("%d records, want 3", n)

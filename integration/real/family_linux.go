@@ -56,3 +56,13 @@ func family(pid int) []int {
 	}
 	return members
 }
+
+// alive: it runs, or could. One that has ended and was not waited for holds nothing.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return false
+	}
+	state := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0]
+	return !bytes.Equal(state, []byte("Z")) && !bytes.Equal(state, []byte("X"))
+}

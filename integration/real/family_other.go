@@ -19,3 +19,8 @@ func signalFamily(pid int, signals ...syscall.Signal) error {
 	}
 	return nil
 }
+
+// family is not known here, but for its first.
+func family(pid int) []int { return []int{pid} }
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

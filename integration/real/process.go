@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -76,10 +77,32 @@ func (p *process) kill(ctx context.Context) error {
 	}
 	// The whole family, as when a machine dies: PostgreSQL's backends would
 	// otherwise notice their postmaster's death and still do things.
-	if err := signalFamily(p.current.Process.Pid, syscall.SIGSTOP, syscall.SIGKILL); err != nil {
+	if err := signalFamily(p.current.Process.Pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return p.awaitExit(ctx)
+	members := family(p.current.Process.Pid)
+	if err := signalFamily(p.current.Process.Pid, syscall.SIGKILL); err != nil {
+		return err
+	}
+	if err := p.awaitExit(ctx); err != nil {
+		return err
+	}
+	return awaitEnd(ctx, members)
+}
+
+// awaitEnd waits until processes are no more. On a busy machine one that was killed
+// takes a while to die, and a new PostgreSQL refuses the memory that it still holds.
+func awaitEnd(ctx context.Context, members []int) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(members, alive) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 func (p *process) pause(ctx context.Context) error {
