@@ -18,7 +18,7 @@ type Proxies []netip.Prefix
 // ParseProxies reads them as a setting has them: addresses and ranges.
 func ParseProxies(texts []string) (ps Proxies, err error) {
 	for _, text := range texts {
-		p, err := ParsePrefix(strings.TrimSpace(text))
+		p, err := parsePrefix(strings.TrimSpace(text))
 		if err != nil {
 			return nil, err
 		}

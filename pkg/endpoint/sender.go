@@ -72,7 +72,7 @@ func loopback(host string) bool {
 // addresses are who may send, each a range or a single address.
 func (l *loader) addresses(texts []address) (out []netip.Prefix) {
 	for i, text := range texts {
-		p, err := ParsePrefix(string(text))
+		p, err := parsePrefix(string(text))
 		if err != nil {
 			l.problem(fmt.Sprintf("addresses[%d]", i), "%w", err)
 			continue
@@ -82,10 +82,10 @@ func (l *loader) addresses(texts []address) (out []netip.Prefix) {
 	return out
 }
 
-// ParsePrefix reads a range of addresses in CIDR form, or a single address, for lists
+// parsePrefix reads a range of addresses in CIDR form, or a single address, for lists
 // of those that are trusted: a range of nearly everybody is an error. IPv4 has one
 // form: what is mapped into IPv6 becomes plain.
-func ParsePrefix(text string) (netip.Prefix, error) {
+func parsePrefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), nil

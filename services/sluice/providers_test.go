@@ -100,8 +100,8 @@ func TestAnUnknownProviderIsAskedWrongly(t *testing.T) {
 }
 
 func lookUpDocs(p catalog.Provider) string {
-	if p.LookUp == nil {
+	if p.Lookup == nil {
 		return ""
 	}
-	return p.LookUp.Docs
+	return p.Lookup.Docs
 }

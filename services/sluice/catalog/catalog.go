@@ -51,12 +51,12 @@ type Provider struct {
 	// it is looked for until then.
 	Order      bool     `json:"order,omitempty"`
 	OrderPaths []string `json:"order_paths,omitempty"`
-	// LookUp is how its API is asked; nil if Sluice does not ask it.
-	LookUp *LookUp `json:"look_up,omitempty"`
+	// Lookup is how its API is asked; nil if Sluice does not ask it.
+	Lookup *Lookup `json:"look_up,omitempty"`
 }
 
-// LookUp is how a provider's API is asked.
-type LookUp struct {
+// Lookup is how a provider's API is asked.
+type Lookup struct {
 	Docs       string    `json:"docs"`
 	Live       string    `json:"live"`
 	Test       string    `json:"test"`
@@ -126,9 +126,9 @@ func describe(p webhook.Provider) Provider {
 		out.Order, out.OrderPaths = true, o.OrderPaths()
 	}
 	if api, ok := lookup.For(p.Name()); ok {
-		out.LookUp = &LookUp{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Required: f.Trust == event.Hint}
+		out.Lookup = &Lookup{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Required: f.Trust == event.Hint}
 		for _, s := range api.Settings {
-			out.LookUp.Settings = append(out.LookUp.Settings, Setting{s.Name, s.Help, s.Default})
+			out.Lookup.Settings = append(out.Lookup.Settings, Setting{s.Name, s.Help, s.Default})
 		}
 	}
 	return out
@@ -164,11 +164,11 @@ func retries(d time.Duration) string {
 	case 0:
 		return "none by itself"
 	}
-	return "for " + Span(d)
+	return "for " + span(d)
 }
 
-// Span is a duration in the largest units that fit.
-func Span(d time.Duration) string {
+// span is a duration in the largest units that fit.
+func span(d time.Duration) string {
 	var parts []string
 	for _, u := range []struct {
 		unit time.Duration
@@ -187,9 +187,9 @@ func Span(d time.Duration) string {
 
 func tolerance(t webhook.Tolerance) string {
 	if t.Past == t.Future {
-		return Span(t.Past) + " both ways"
+		return span(t.Past) + " both ways"
 	}
-	return Span(t.Past) + " old, " + Span(t.Future) + " ahead"
+	return span(t.Past) + " old, " + span(t.Future) + " ahead"
 }
 
 // Needs is what an endpoint must have beside its secrets, in short.
@@ -205,7 +205,7 @@ func (p Provider) Needs() string {
 		all = append(all, "account")
 	}
 	switch {
-	case p.LookUp != nil && p.LookUp.Required:
+	case p.Lookup != nil && p.Lookup.Required:
 		all = append(all, "lookup")
 	case p.Unusable():
 		all = append(all, "a look-up that there is none of yet")
@@ -215,7 +215,7 @@ func (p Provider) Needs() string {
 
 // Unusable says that it gives only hints and Sluice cannot ask its API: an endpoint
 // of it refuses to start.
-func (p Provider) Unusable() bool { return p.Trust == "hint" && p.LookUp == nil }
+func (p Provider) Unusable() bool { return p.Trust == "hint" && p.Lookup == nil }
 
 // Kind is whether events are believed, in short.
 func (p Provider) Kind() string {
@@ -246,7 +246,7 @@ func (p Provider) Endpoint() string {
 	if p.Account != "" {
 		line("  account: YOUR-ACCOUNT  # %s", p.Account)
 	}
-	if l := p.LookUp; l != nil && l.Required {
+	if l := p.Lookup; l != nil && l.Required {
 		line("  lookup:")
 		line("    credentials: [env:%s_API_KEY]  # %s", variable, l.Credential)
 		var must []Setting

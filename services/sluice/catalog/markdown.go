@@ -92,7 +92,7 @@ func (p Provider) Facts() (all [][2]string) {
 	if p.Unusable() {
 		add("Look-up", "none: Sluice cannot ask its API yet, so an endpoint of it refuses to start")
 	}
-	if l := p.LookUp; l != nil {
+	if l := p.Lookup; l != nil {
 		settings := ""
 		for _, s := range l.Settings {
 			settings += fmt.Sprintf("; setting `%s`: %s", s.Name, s.Help)

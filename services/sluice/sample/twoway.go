@@ -13,8 +13,8 @@ import (
 // The two providers that ask before they pay. Their ids are made from the payment's,
 // so that a later call is about the same transaction.
 
-// PaymeID is Payme's id of a payment: 24 characters.
-func PaymeID(payment string) string {
+// paymeID is Payme's id of a payment: 24 characters.
+func paymeID(payment string) string {
 	sum := sha256.Sum256([]byte("payme " + payment))
 	return hex.EncodeToString(sum[:12])
 }
@@ -33,11 +33,11 @@ func Payme(method string, f Fact, reason int) (Webhook, error) {
 	case webhook.PaymeCheckPerform:
 		params = object{"amount": f.Amount, "account": account}
 	case webhook.PaymeCreate:
-		params = object{"id": PaymeID(f.Payment), "time": f.Time.UnixMilli(), "amount": f.Amount, "account": account}
+		params = object{"id": paymeID(f.Payment), "time": f.Time.UnixMilli(), "amount": f.Amount, "account": account}
 	case webhook.PaymeCancel:
-		params = object{"id": PaymeID(f.Payment), "reason": reason}
+		params = object{"id": paymeID(f.Payment), "reason": reason}
 	default:
-		params["id"] = PaymeID(f.Payment)
+		params["id"] = paymeID(f.Payment)
 	}
 	w, err := wrap(f, object{"jsonrpc": "2.0", "id": number(f.ID+method, 9), "method": method, "params": params})
 	w.ContentType = "text/json; charset=UTF-8"
