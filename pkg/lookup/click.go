@@ -44,7 +44,7 @@ var click = API{
 		// A payment begun before midnight is confirmed after it: two days are asked for.
 		for i := range 2 {
 			if len(c.got) == i {
-				day := c.target.Time.In(tashkent).AddDate(0, 0, -i).Format(time.DateOnly)
+				day := c.target.Time.In(webhook.ClickZone).AddDate(0, 0, -i).Format(time.DateOnly)
 				return c.get("/payment/status_by_mti/%s/%s/%s", service, c.target.Order, day), result{}
 			}
 			if err := json.Unmarshal(c.got[i], &payment); err != nil || payment.Error == nil {
@@ -101,6 +101,3 @@ func clickPayment(c call, payment int64, body []byte) result {
 	}
 	return result{facts: []webhook.Reading{f}}
 }
-
-// tashkent: Click counts days by Uzbekistan's clock, which knows no summer time.
-var tashkent = time.FixedZone("UTC+5", 5*60*60)

@@ -44,9 +44,9 @@ var (
 	clickFields = []string{"click_paydoc_id", "error", "error_note"}
 )
 
-// Click states no zone for sign_time; its own clock is Tashkent's, which has been
-// five hours ahead of UTC all year since 1992.
-var tashkent = time.FixedZone("UTC+5", 5*60*60)
+// ClickZone is that of Click's clock, by which it signs times and counts days without
+// saying so: Tashkent's, five hours ahead of UTC all year since 1992.
+var ClickZone = time.FixedZone("UTC+5", 5*60*60)
 
 func (Click) Name() string               { return "click" }
 func (Click) SignatureHeaders() []string { return nil }

@@ -72,7 +72,7 @@ func clickForm(form map[string]string) (ClickForm, error) {
 	if f.Amount, err = order.ParseDecimal(f.AmountText, clickCurrency); err != nil {
 		f.Amount = 0
 	}
-	if f.SignTime, err = time.ParseInLocation(time.DateTime, form["sign_time"], tashkent); err != nil {
+	if f.SignTime, err = time.ParseInLocation(time.DateTime, form["sign_time"], ClickZone); err != nil {
 		f.SignTime = time.Time{}
 	}
 	return f, nil

@@ -60,7 +60,7 @@ func Click(action, service string, f Fact, prepareID string, code int) Webhook {
 	form := url.Values{
 		"click_trans_id": {strconv.FormatInt(number("trans "+f.Payment, 10), 10)}, "service_id": {service}, "click_paydoc_id": {strconv.FormatInt(ClickPaydoc(f.Payment), 10)},
 		"merchant_trans_id": {f.Order}, "amount": {decimal(f.Amount, "UZS")}, "action": {action}, "error": {strconv.Itoa(code)}, "error_note": {"Success"},
-		"sign_time": {f.Time.In(time.FixedZone("UTC+5", 5*60*60)).Format(time.DateTime)}, "sign_string": {""},
+		"sign_time": {f.Time.In(webhook.ClickZone).Format(time.DateTime)}, "sign_string": {""},
 	}
 	if code < 0 {
 		form.Set("error_note", "Payment failed")
