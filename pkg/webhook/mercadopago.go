@@ -151,6 +151,15 @@ func (mercadoPago) Sign(s Secret, id string, at time.Time, body []byte) (map[str
 
 var mercadoBody = wanted(mercadoID)
 
+// Read reads a notification. Only one about a payment names a payment.
+func (mercadoPago) Read(h Headers, b []byte) (Reading, error) {
+	r, err := mercadoLayout.Read(h, b)
+	if r.Type != "payment" {
+		r.Payment = ""
+	}
+	return r, err
+}
+
 // mercadoLayout reads the signed query before the unsigned body. live_mode is not
 // read: nobody signed it, and the API says it again.
 var mercadoLayout = Layout{
@@ -160,12 +169,3 @@ var mercadoLayout = Layout{
 	Payment: Paths{"query:data.id"},
 	Subject: Paths{"query:data.id"},
 }.mustCompile()
-
-// Read reads a notification. Only one about a payment names a payment.
-func (mercadoPago) Read(h Headers, b []byte) (Reading, error) {
-	r, err := mercadoLayout.Read(h, b)
-	if r.Type != "payment" {
-		r.Payment = ""
-	}
-	return r, err
-}

@@ -29,11 +29,6 @@ func newTBank() Provider { return tbank{tbankLayout} }
 func (tbank) Name() string               { return "tbank" }
 func (tbank) SignatureHeaders() []string { return nil }
 
-// Answer is what T-Bank waits for.
-func (tbank) Answer(Headers, []byte) Answer {
-	return Answer{ContentType: "text/plain; charset=utf-8", Body: []byte("OK")}
-}
-
 func (tbank) Profile() Profile {
 	return Profile{
 		Title:     "T-Bank",
@@ -116,6 +111,11 @@ func tbankSum(values []tbankValue, s Secret) []byte {
 	}
 	h.Write(password)
 	return h.Sum(nil)
+}
+
+// Answer is what T-Bank waits for.
+func (tbank) Answer(Headers, []byte) Answer {
+	return Answer{ContentType: "text/plain; charset=utf-8", Body: []byte("OK")}
 }
 
 // Sign makes no header: the signature lies in the body. See Seal.
