@@ -11,7 +11,12 @@ const (
 	DeadLetters = "webhooks.dead-letters.v1"
 	Status      = "orders.status.v1"
 	Latest      = "orders.latest.v1"
+	// Cursors is the relay's own: how far each shard of the outbox is published.
+	Cursors = "sluice.relay-cursors.v1"
 )
+
+// CursorShards is how many partitions Cursors has: one for each shard.
+const CursorShards = 64
 
 // Group is the processor's consumer group, without the deployment's prefix.
 const Group = "sluice-processor"
@@ -46,6 +51,7 @@ var Topics = []TopicSpec{
 	{DeadLetters, "event id", 1, map[string]string{"message.timestamp.type": "LogAppendTime", "retention.ms": ms(90 * day), maxMessageKey: maxMessage}},
 	{Status, "order id", 6, map[string]string{"retention.ms": ms(30 * day)}},
 	{Latest, "order id", 6, map[string]string{"cleanup.policy": "compact"}},
+	{Cursors, "shard", CursorShards, map[string]string{"cleanup.policy": "compact"}},
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

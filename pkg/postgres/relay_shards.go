@@ -14,7 +14,8 @@ import (
 type RelayShard struct {
 	Shard int16
 	Epoch int64
-	// Cursor is the id up to which Kafka has acknowledged every row.
+	// Cursor is the id up to which every row is published, as the database knows; the
+	// topic of cursors may know more.
 	Cursor int64
 }
 
@@ -125,6 +126,22 @@ func (s *Store) RetireRelay(ctx context.Context, owner string) error {
 		}
 		return nil
 	})
+}
+
+// Published says whether the row with id is the transition of the order's version:
+// whether a cursor that names it speaks of this database. A row that retention has
+// dropped is taken for it; one that was never given out is not.
+func (s *Store) Published(ctx context.Context, shard int16, id int64, orderID string, version int64) (bool, error) {
+	var known bool
+	err := s.pool.QueryRow(ctx, `
+		SELECT coalesce(
+			(SELECT order_id = $3 AND version = $4 FROM order_transitions WHERE shard = $1 AND id = $2),
+			$2 <= (SELECT last_value FROM order_transitions_id_seq)
+				AND $2 < coalesce((SELECT min(id) FROM order_transitions WHERE shard = $1), $2 + 1))`, shard, id, orderID, version).Scan(&known)
+	if err != nil {
+		return false, fmt.Errorf("look up order transition %d: %w", id, err)
+	}
+	return known, nil
 }
 
 // PutAside makes a review item of a transition whose message Kafka will never

@@ -23,10 +23,9 @@ func BenchmarkDrain(b *testing.B) {
 		w := newWorld(b, testkit.Kafka(b, 0))
 		w.write(1, 20_000, 1, rows/20_000)
 		w.exec(`ANALYZE order_transitions`)
-		publisher := w.publisher()
 		b.StartTimer()
 		began := time.Now()
-		_, stop := w.start("a", cfg, publisher)
+		_, stop := w.start("a", cfg, w.broker())
 		w.until("all is marked", func() bool { return w.number(`SELECT min(cursor) FROM relay_shards`) >= rows })
 		b.ReportMetric(rows/time.Since(began).Seconds(), "rows/s")
 		if err := stop(); err != nil {
@@ -42,8 +41,9 @@ func BenchmarkLatency(b *testing.B) {
 	w := newWorld(b, testkit.Kafka(b, 0))
 	cfg := config()
 	cfg.Batch, cfg.LeaseTTL, cfg.PollInterval = 8192, 5*time.Second, 100*time.Millisecond
-	w.start("a", cfg, w.publisher())
-	cl := testkit.Client(b, w.kafka, kgo.ConsumeTopics(w.kafka.Topic("orders.status.v1")), kgo.FetchMaxWait(time.Second))
+	w.start("a", cfg, w.broker())
+	cl := testkit.Client(b, w.kafka, kgo.ConsumeTopics(w.kafka.Topic("orders.status.v1")), kgo.FetchMaxWait(time.Second),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 

@@ -80,25 +80,17 @@ func config() Config {
 	return Config{Batch: 256, PollInterval: 10 * time.Millisecond, LeaseTTL: time.Second, DrainTimeout: 5 * time.Second}
 }
 
-func (w *world) publisher() *kafka.Publisher {
-	w.Helper()
-	p, err := kafka.NewPublisher(w.Context(), w.kafka, w.log())
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(p.Close)
-	return p
-}
+func (w *world) broker() Broker { return Kafka{Config: w.kafka, Log: w.log()} }
 
 func (w *world) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // start runs a relay until stop, or the test's end.
-func (w *world) start(owner string, cfg Config, p Publisher) (r *Relay, stop func() error) {
+func (w *world) start(owner string, cfg Config, b Broker) (r *Relay, stop func() error) {
 	w.Helper()
-	r, err := New(cfg, Deps{Log: w.log(), Registry: prometheus.NewRegistry(), Topic: w.kafka.Topic(kafka.Status),
-		Owner: owner, Store: w.store, Publisher: p, Now: time.Now})
+	r, err := New(cfg, Deps{Log: w.log(), Registry: prometheus.NewRegistry(), Topics: []string{w.kafka.Topic(kafka.Status), w.kafka.Topic(kafka.Latest)},
+		Owner: owner, Store: w.store, Broker: b, Now: time.Now})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -134,7 +126,7 @@ func (w *world) until(what string, met func() bool) {
 	}
 }
 
-// topic is everything on the status topic, in the order of its offsets.
+// topic is everything committed on the status topic, in the order of its offsets.
 type topic struct {
 	*world
 	client *kgo.Client
@@ -146,7 +138,8 @@ type topic struct {
 
 func (w *world) topic() *topic {
 	w.Helper()
-	cl := testkit.Client(w, w.kafka, kgo.ConsumeTopics(w.kafka.Topic(kafka.Status)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl := testkit.Client(w, w.kafka, kgo.ConsumeTopics(w.kafka.Topic(kafka.Status)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	return &topic{world: w, client: cl, first: map[string][]byte{}, last: map[string]int64{}}
 }
 

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,11 +14,14 @@ import (
 // be the same bytes, so it is no setting.
 const source = "sluice"
 
-// record makes a row's record. It depends on the row alone: publishing again
-// publishes the same bytes.
-func record(topic string, t postgres.Transition) (kafka.Record, error) {
+// errUnknownFormat: a later release wrote the row.
+var errUnknownFormat = errors.New("this program does not know its format")
+
+// record makes a row's record, of no topic yet. It depends on the row alone:
+// publishing again publishes the same bytes.
+func record(t postgres.Transition) (kafka.Record, error) {
 	if t.Format != status.Format {
-		return kafka.Record{}, fmt.Errorf("encode order transition %d: this program does not know format %d", t.ID, t.Format)
+		return kafka.Record{}, fmt.Errorf("encode order transition %d, of format %d: %w", t.ID, t.Format, errUnknownFormat)
 	}
 	m := status.Message{
 		Source: source, OrderID: t.OrderID, Version: t.Version, Previous: t.From, Status: t.To,
@@ -28,5 +32,5 @@ func record(topic string, t postgres.Transition) (kafka.Record, error) {
 	if t.OccurredAt > 0 {
 		m.OccurredAt = time.UnixMilli(t.OccurredAt)
 	}
-	return kafka.Record{Topic: topic, Key: m.Key(), Value: m.Encode(), Headers: m.Headers()}, nil
+	return kafka.Record{Key: m.Key(), Value: m.Encode(), Headers: m.Headers()}, nil
 }

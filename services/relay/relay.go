@@ -1,9 +1,11 @@
-// Package relay publishes every order transition to orders.status.v1: in version
-// order for each order, at least once, with the same bytes each time.
+// Package relay publishes every order transition to orders.status.v1 and
+// orders.latest.v1: in version order for each order, and each once.
 //
-// Its path: LISTEN or a poll wakes the reader (reader.go), which asks for the
-// frontier and reads the owned shards up to it; the publisher (session.go) waits
-// for Kafka's acknowledgement; only then the shards' cursors move.
+// Its path: LISTEN or a poll wakes the session (session.go), which asks for the
+// frontier and reads the owned shards up to it; each shard's lane (lane.go) writes
+// messages and cursor in one Kafka transaction; only when it is committed the
+// cursor in PostgreSQL moves, which retention goes by. Whoever takes a shard over
+// goes by the cursor in Kafka (cursor.go).
 package relay
 
 import (
@@ -11,20 +13,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/pkg/daemon"
-	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
 
 // Config is the relay's part of the configuration.
 type Config struct {
-	// Batch is how many rows one batch holds at most, over all shards.
-	Batch int `env:"SLUICE_RELAY_BATCH" envDefault:"8192" help:"most rows of one batch, over all shards"`
+	// Batch is how many rows are handed to Kafka and not acknowledged at most, over
+	// all shards.
+	Batch int `env:"SLUICE_RELAY_BATCH" envDefault:"8192" help:"most rows handed to Kafka and not acknowledged, over all shards"`
 	// PollInterval is how often it looks without being woken.
 	PollInterval time.Duration `env:"SLUICE_RELAY_POLL_INTERVAL" envDefault:"100ms" help:"how often it looks without being woken"`
 	// LeaseTTL is how long the shards of a dead relay wait for another one.
@@ -52,35 +53,30 @@ func (c Config) Check() error {
 	return errors.Join(problems...)
 }
 
-// Publisher is what the relay needs of Kafka; *kafka.Publisher has it.
-type Publisher interface {
-	Publish(ctx context.Context, records []kafka.Record) error
-}
-
 // Relay is one relay. Several share the shards.
 type Relay struct {
-	cfg       Config
-	log       *slog.Logger
-	metrics   *metrics
-	topic     string
-	owner     string
-	store     *postgres.Store
-	publisher Publisher
-	now       func() time.Time
-	trouble   atomic.Pointer[error]
+	cfg      Config
+	log      *slog.Logger
+	metrics  *metrics
+	topics   []string
+	owner    string
+	store    *postgres.Store
+	broker   Broker
+	now      func() time.Time
+	troubles troubles
 }
 
 // Deps are what a relay works with.
 type Deps struct {
 	Log      *slog.Logger
 	Registry prometheus.Registerer
-	// Topic is the full name of the status topic.
-	Topic string
+	// Topics are the full names of the topics that each message goes to.
+	Topics []string
 	// Owner names this relay among all; unique over restarts.
-	Owner     string
-	Store     *postgres.Store
-	Publisher Publisher
-	Now       func() time.Time
+	Owner  string
+	Store  *postgres.Store
+	Broker Broker
+	Now    func() time.Time
 }
 
 // New checks the configuration and reports all that is wrong with it.
@@ -88,27 +84,15 @@ func New(cfg Config, deps Deps) (*Relay, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, log: deps.Log, topic: deps.Topic, owner: deps.Owner, store: deps.Store, publisher: deps.Publisher, now: deps.Now}
+	r := &Relay{cfg: cfg, log: deps.Log, topics: deps.Topics, owner: deps.Owner, store: deps.Store, broker: deps.Broker, now: deps.Now,
+		troubles: troubles{of: map[int16]error{}}}
 	r.metrics = newMetrics(deps.Registry, deps.Now)
-	r.setTrouble(errors.New("no shards claimed yet"))
+	r.troubles.set(noShard, errors.New("no shards claimed yet"))
 	return r, nil
 }
 
 // Ready is nil while the relay can publish, else it says what it waits for.
-func (r *Relay) Ready() error {
-	if err := r.trouble.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (r *Relay) setTrouble(err error) {
-	if err == nil {
-		r.trouble.Store(nil)
-		return
-	}
-	r.trouble.Store(&err)
-}
+func (r *Relay) Ready() error { return r.troubles.all() }
 
 // Run publishes until ctx is cancelled; then it waits for what Kafka has not
 // acknowledged yet, moves the cursors and gives its shards back. When the
@@ -128,7 +112,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if r.now().Sub(began) > time.Minute {
 			failures = 0
 		}
-		r.setTrouble(err)
+		r.troubles.set(noShard, err)
 		r.log.Error("relay starts again from its cursors", "error", err)
 		pause(ctx, backoff(failures))
 		failures++

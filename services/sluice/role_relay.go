@@ -36,22 +36,18 @@ var relayRole = role{
 		if err != nil {
 			return nil, err
 		}
-		var publisher *kafka.Publisher
-		err = daemon.Wait(ctx, p.log, "Kafka", func(ctx context.Context) (err error) {
-			publisher, err = kafka.NewPublisher(ctx, s.Kafka, p.log)
-			return err
-		})
+		// A wrong password or missing TLS shows here; the relay itself would only wait.
+		err = daemon.Wait(ctx, p.log, "Kafka", func(ctx context.Context) error { return kafka.Reach(ctx, s.Kafka, p.log) })
 		if err != nil {
 			store.Close()
 			return nil, err
 		}
-		closeAll := func() { publisher.Close(); store.Close() }
-		r, err := relay.New(s.Relay, relay.Deps{Log: p.log, Registry: p.reg, Topic: s.Kafka.Topic(kafka.Status), Owner: owner(),
-			Store: store, Publisher: publisher, Now: time.Now})
+		r, err := relay.New(s.Relay, relay.Deps{Log: p.log, Registry: p.reg, Topics: []string{s.Kafka.Topic(kafka.Status), s.Kafka.Topic(kafka.Latest)},
+			Owner: owner(), Store: store, Broker: relay.Kafka{Config: s.Kafka, Log: p.log}, Now: time.Now})
 		if err != nil {
-			closeAll()
+			store.Close()
 			return nil, err
 		}
-		return closing{r, closeAll}, nil
+		return closing{r, store.Close}, nil
 	},
 }
