@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
+	"sluice/pkg/declare"
 	"sluice/pkg/event"
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
@@ -93,9 +92,8 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	var file struct {
 		Endpoints []entry `yaml:"endpoints"`
 	}
-	// Never with the source's lines in the error: somebody may have put a secret there.
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.CustomUnmarshaler(kind)); err != nil {
-		return Set{}, fmt.Errorf("endpoints file %s:\n%s", path, place.ReplaceAllString(yaml.FormatError(err, false, false), path+":$1: "))
+	if err := declare.Read(path, text, &file, yaml.CustomUnmarshaler(kind)); err != nil {
+		return Set{}, fmt.Errorf("endpoints file %s:\n%w", path, err)
 	}
 	l := loader{deployment: deployment, resolve: resolve, set: Set{byName: map[string]int{}},
 		sources: map[string]Endpoint{}, declarations: map[string]webhook.Declaration{}}
@@ -105,7 +103,7 @@ func load(path string, deployment event.Mode, readFile func(string) ([]byte, err
 	if len(file.Endpoints) == 0 {
 		l.problem("", "no endpoints: declare at least one under `endpoints:`; see endpoints.example.yaml")
 	}
-	line := lines(text)
+	line := declare.Lines(text, "endpoints")
 	for i, e := range file.Endpoints {
 		l.at = fmt.Sprintf("%s:%d: endpoint %q", path, line(i), e.Name)
 		l.add(e)
@@ -130,31 +128,6 @@ func kind(k *order.Kind, text []byte) error {
 		*k = order.KindNone
 	}
 	return nil
-}
-
-// place is how the YAML package says where.
-var place = regexp.MustCompile(`^\[(\d+):\d+\] `)
-
-// lines says in which line of the file an endpoint begins.
-func lines(text []byte) func(i int) int {
-	f, err := parser.ParseBytes(text, 0)
-	return func(i int) int {
-		if err != nil {
-			return 0
-		}
-		p, err := yaml.PathString(fmt.Sprintf("$.endpoints[%d]", i))
-		if err != nil {
-			return 0
-		}
-		n, err := p.FilterFile(f)
-		if err != nil {
-			return 0
-		}
-		if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
-			n = m.Values[0].Key
-		}
-		return n.GetToken().Position.Line
-	}
 }
 
 func known(m event.Mode) bool { return m == event.Live || m == event.Test }
@@ -245,25 +218,10 @@ func (l *loader) provider(e entry) webhook.Provider {
 	}
 	l.declarations[d.Name] = d
 	p, err := webhook.NewDeclared(d)
-	for _, err := range each(err) {
+	for _, err := range declare.Each(err) {
 		l.problem("declared", "%w", err)
 	}
 	return p
-}
-
-// each takes joined errors apart, so that every problem has its own line.
-func each(err error) (out []error) {
-	var many interface{ Unwrap() []error }
-	if !errors.As(err, &many) {
-		if err != nil {
-			out = append(out, err)
-		}
-		return out
-	}
-	for _, err := range many.Unwrap() {
-		out = append(out, each(err)...)
-	}
-	return out
 }
 
 // tolerance holds a provider to the entry's tolerance. What the entry leaves out
@@ -316,7 +274,7 @@ func (l *loader) secrets(refs []reference, p webhook.Provider) (out []webhook.Se
 	}
 	for i, ref := range refs {
 		field := fmt.Sprintf("secrets[%d]", i)
-		if !ref.valid() {
+		if !ref.Valid() {
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		}

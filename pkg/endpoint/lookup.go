@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"sluice/pkg/declare"
 	"sluice/pkg/event"
 	"sluice/pkg/lookup"
 	"sluice/pkg/webhook"
@@ -53,7 +54,7 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 		out.Rate = api.Rate
 	}
 	account, err := api.Settled(lookup.Account{Mode: mode, BaseURL: out.BaseURL, Settings: e.Settings})
-	for _, err := range each(err) {
+	for _, err := range declare.Each(err) {
 		l.problem("lookup", "%w", err)
 	}
 	out.BaseURL, out.Settings = account.BaseURL, account.Settings
@@ -84,7 +85,7 @@ func (l *loader) credentials(refs []reference, api lookup.API) (out []Credential
 		field := fmt.Sprintf("lookup.credentials[%d]", i)
 		c := Credential{Name: string(ref)}
 		switch {
-		case !ref.valid():
+		case !ref.Valid():
 			l.problem(field, "is not a reference: write env:NAME or file:/path, and keep the value out of this file")
 			continue
 		case l.resolve.credential != nil:
@@ -117,19 +118,9 @@ func (l *loader) baseURL(text string) string {
 
 // resolve fetches what a reference names.
 func resolve(ref string, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (string, error) {
-	var value string
-	if name, ok := strings.CutPrefix(ref, envPrefix); ok {
-		v, set := lookupEnv(name)
-		if !set {
-			return "", fmt.Errorf("the environment variable %s is not set: set it to the credential of the provider's API", name)
-		}
-		value = v
-	} else {
-		text, err := readFile(strings.TrimPrefix(ref, filePrefix))
-		if err != nil {
-			return "", fmt.Errorf("read credential: %w", err)
-		}
-		value = string(text)
+	value, err := reference(ref).Value("the credential of the provider's API", lookupEnv, readFile)
+	if err != nil {
+		return "", unread("credential", ref, err)
 	}
 	value = strings.TrimSpace(value)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"sluice/pkg/declare"
 	"sluice/pkg/webhook"
 )
 
@@ -17,7 +18,7 @@ type address string
 
 // UnmarshalYAML takes IPv6 addresses in one-line maps too.
 func (a *address) UnmarshalYAML(unmarshal func(any) error) error {
-	return colonText((*string)(a), unmarshal)
+	return declare.ColonText((*string)(a), unmarshal)
 }
 
 // sender checks and sets what the entry says about who sends, and where to: url,
@@ -133,7 +134,7 @@ func (l *loader) order(paths webhook.Paths, p webhook.Provider) webhook.Provider
 	}
 	with, err := o.WithOrder(paths)
 	if err != nil {
-		for _, err := range each(err) {
+		for _, err := range declare.Each(err) {
 			l.problem("order", "%w", err)
 		}
 		return p

@@ -12,8 +12,8 @@ import (
 )
 
 // Apply adds facts to the sets of their orders, folds those orders again and
-// writes what became of them: state, verdicts, held events, transitions. It is
-// the only writer of all these. A fact that its order's set holds already changes
+// writes what became of them: state, verdicts, held events, transitions, effects. It
+// is the only writer of all these. A fact that its order's set holds already changes
 // nothing, so repeating a transaction is safe. Verdicts do not depend on the order
 // of the facts or on how they are cut into batches. now decides when a person
 // should look at what is held.
@@ -92,7 +92,11 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		}
 	}
 	applied.Changes = len(w.transitions)
-	return applied, w.write(ctx, tx, r.moved)
+	if err := w.write(ctx, tx, r.moved); err != nil {
+		return applied, err
+	}
+	applied.Effects, err = tx.writeEffects(ctx, now, &w)
+	return applied, err
 }
 
 // add puts a fact into the set.
@@ -180,7 +184,11 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 	s.NEvents, s.NHeld = nEvents, nHeld
 	s.Status, s.Dispute = int16(folded.State.Status), int16(folded.State.Dispute)
 	s.Paid, s.Refunded = folded.State.Paid, folded.State.Refunded
-	for _, c := range order.Changes(*old, *folded) {
+	changes := order.Changes(*old, *folded)
+	if len(tx.store.effects.All()) > 0 {
+		w.imply(tx.store.effects, o, old, folded, changes)
+	}
+	for _, c := range changes {
 		s.Version++
 		w.transitions = append(w.transitions, o.transition(c))
 	}

@@ -62,6 +62,9 @@ type Applied struct {
 	// Changes is the number of transitions written; if there are any, wake the
 	// relays after the commit.
 	Changes int
+	// Effects is the number of effects that must be done now and had not to be before;
+	// if there are any, wake the relays, too.
+	Effects int
 	// Moved is what became of older events: count it with AddToBooks.
 	Moved Books
 }

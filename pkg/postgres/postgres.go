@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"sluice/pkg/effect"
 	"sluice/pkg/postgres/internal/dbgen"
 )
 
@@ -42,6 +43,8 @@ type Store struct {
 	graces graces
 	window time.Duration
 	names  names
+	// effects are what changes cause; none unless WithEffects said so.
+	effects effect.Set
 }
 
 // Check says everything that is wrong with the settings.

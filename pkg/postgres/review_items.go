@@ -22,12 +22,17 @@ const (
 	ReviewCrossed     ReviewKind = "payment_crossed"   // one payment, named with two orders
 	ReviewRefused     ReviewKind = "message_refused"   // Kafka will never take a message
 	ReviewLookup      ReviewKind = "lookup_unanswered" // the provider was asked in vain
+	// ReviewEffectFailed: an effect's last attempt failed; its key is the subject.
+	ReviewEffectFailed ReviewKind = "effect_failed"
+	// ReviewEffectOutdated: an effect was attempted that a correction made untrue.
+	ReviewEffectOutdated ReviewKind = "effect_outdated"
 )
 
 // ReviewDecision is how an item was settled.
 type ReviewDecision string
 
-// The decisions: the first four are people's, the others come by themselves.
+// The decisions: the first four and SendAgain are people's, the others come by
+// themselves.
 const (
 	Accept       ReviewDecision = "accept"         // apply the held event anyway
 	Dismiss      ReviewDecision = "dismiss"        // the held event does not count; the look-up is given up; of other items: seen
@@ -36,6 +41,10 @@ const (
 	NoLongerHeld ReviewDecision = "no_longer_held" // its order changed, and it could be applied
 	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
 	Answered     ReviewDecision = "answered"       // the provider answered after all
+	SendAgain    ReviewDecision = "send_again"     // a person: send the effect again, under the same key
+	ImpliedAgain ReviewDecision = "implied_again"  // the order's story implies the effect again
+	NotImplied   ReviewDecision = "withdrawn"      // the order's story implies the failed effect no more
+	EffectDone   ReviewDecision = "done"           // a late answer said that the failed effect was done
 )
 
 // ReviewItem is one thing a person must decide. There is one for each kind and
@@ -52,7 +61,7 @@ type ReviewItem struct {
 func (tx Tx) AddReviewItem(ctx context.Context, item ReviewItem) (bool, error) {
 	n, err := tx.q.AddReviewItem(ctx, dbgen.AddReviewItemParams{
 		Kind: string(item.Kind), Subject: item.Subject, Detail: item.Detail,
-		OrderNo:   pgtype.Int8{Int64: item.OrderNo, Valid: item.OrderNo != 0},
+		OrderNo:   orderNumber(item.OrderNo),
 		EventHash: pgtype.UUID{Bytes: item.Event, Valid: item.Event != [16]byte{}},
 	})
 	if err != nil {
@@ -60,6 +69,8 @@ func (tx Tx) AddReviewItem(ctx context.Context, item ReviewItem) (bool, error) {
 	}
 	return n == 1, nil
 }
+
+func orderNumber(no int64) pgtype.Int8 { return pgtype.Int8{Int64: no, Valid: no != 0} }
 
 // settleReviewItems closes the open items of one kind whose subject needs nobody
 // any more; how says why.

@@ -23,6 +23,7 @@ type writes struct {
 	heldBytes   []dbgen.ReplaceHeldBytesParams
 	unheld      []member
 	transitions []dbgen.AddOrderTransitionsParams
+	effects     []orderEffects
 
 	// Memory that one fold leaves to the next.
 	before, all []order.Entry
@@ -138,13 +139,18 @@ func (tx Tx) dropStubs(ctx context.Context, moved map[int64]int64) error {
 	return nil
 }
 
-// transition is one change as a row. Its cause is an entry of the set; the
-// registration of an order without events was not read, and is named by the order.
-func (o *lockedOrder) transition(c order.Change) dbgen.AddOrderTransitionsParams {
-	source, id := Merchant, o.id
-	if m := o.find(c.Cause); m != nil {
-		source, id = m.source, m.EventID
+// cause names the event behind a step. It is an entry of the set; the registration
+// of an order without events was not read, and is named by the order.
+func (o *lockedOrder) cause(hash [16]byte) (source, eventID string) {
+	if m := o.find(hash); m != nil {
+		return m.source, m.EventID
 	}
+	return Merchant, o.id
+}
+
+// transition is one change as a row.
+func (o *lockedOrder) transition(c order.Change) dbgen.AddOrderTransitionsParams {
+	source, id := o.cause(c.Cause)
 	return dbgen.AddOrderTransitionsParams{
 		Shard: shardOf(o.id), OrderNo: o.no, OrderID: o.id, Version: o.state.Version,
 		FromStatus: int16(c.From.Status), ToStatus: int16(c.To.Status),

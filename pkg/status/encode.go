@@ -26,7 +26,14 @@ func (m Message) Append(b []byte) []byte {
 	b = appendString(b, m.OrderID)
 	b = append(b, `,"time":`...)
 	b = appendTime(b, m.ChangedAt, changedAt)
-	b = append(b, `,"datacontenttype":"application/json","dataschema":"`+Schema+`","data":{"order_id":`...)
+	b = append(b, `,"datacontenttype":"application/json","dataschema":"`+Schema+`","data":`...)
+	return append(m.AppendData(b), '}')
+}
+
+// AppendData appends the message's data alone: what an effect carries too. The same
+// holds of its bytes.
+func (m Message) AppendData(b []byte) []byte {
+	b = append(b, `{"order_id":`...)
 	b = appendString(b, m.OrderID)
 	b = append(b, `,"version":`...)
 	b = strconv.AppendInt(b, m.Version, 10)
@@ -62,11 +69,17 @@ func (m Message) Append(b []byte) []byte {
 	b = appendTime(b, m.ChangedAt, changedAt)
 	b = append(b, `,"correction":`...)
 	b = strconv.AppendBool(b, m.Correction)
-	return append(b, `}}`...)
+	return append(b, '}')
 }
 
 // Encode is Append to a buffer of its own.
 func (m Message) Encode() []byte { return m.Append(make([]byte, 0, 640)) }
+
+// AppendString appends a text as this package's messages hold it.
+func AppendString(b []byte, s string) []byte { return appendString(b, s) }
+
+// AppendTime appends the time of a change as messages hold it, to the microsecond.
+func AppendTime(b []byte, t time.Time) []byte { return appendTime(b, t, changedAt) }
 
 func appendTime(b []byte, t time.Time, layout string) []byte {
 	b = append(b, '"')

@@ -13,6 +13,9 @@ import (
 
 // What every message of this format says in its CloudEvents attributes.
 const (
+	// Source is the CloudEvents source of everything that a deployment says; a row
+	// published again must be the same bytes, so it is no setting.
+	Source = "sluice"
 	// Type is what happened.
 	Type = "order.status_changed"
 	// Schema names the JSON Schema that a message obeys.

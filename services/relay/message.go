@@ -10,10 +10,6 @@ import (
 	"sluice/pkg/status"
 )
 
-// source is the CloudEvents source of every message; a row published again must
-// be the same bytes, so it is no setting.
-const source = "sluice"
-
 // errUnknownFormat: a later release wrote the row.
 var errUnknownFormat = errors.New("this program does not know its format")
 
@@ -24,7 +20,7 @@ func record(t postgres.Transition) (kafka.Record, error) {
 		return kafka.Record{}, fmt.Errorf("encode order transition %d, of format %d: %w", t.ID, t.Format, errUnknownFormat)
 	}
 	m := status.Message{
-		Source: source, OrderID: t.OrderID, Version: t.Version, Previous: t.From, Status: t.To,
+		Source: status.Source, OrderID: t.OrderID, Version: t.Version, Previous: t.From, Status: t.To,
 		Amount: t.Amount, Paid: t.Paid, Refunded: t.Refunded, Currency: t.Currency, Dispute: t.Dispute,
 		Cause:     status.Cause{Source: t.CauseSource, EventID: t.CauseEventID},
 		ChangedAt: t.ChangedAt, Correction: t.Correction,

@@ -17,6 +17,7 @@ type merchantSettings struct {
 	Deployment deployment
 	Database   postgres.Config
 	Merchant   merchant.Config
+	Effects    effects
 }
 
 // brokerSettings are read only where an endpoint is of a two-way provider.
@@ -43,7 +44,8 @@ var merchantRole = role{
 	},
 	check: func(e environment) error {
 		s, err := read[merchantSettings](e)
-		problems := []error{err, s.Database.Check(), s.Merchant.Check()}
+		_, undeclared := s.Effects.rules()
+		problems := []error{err, s.Database.Check(), s.Merchant.Check(), undeclared}
 		endpoints, unread := s.answered(e)
 		problems = append(problems, s.Deployment.unsaid(unread), s.Merchant.CheckEndpoints(endpoints))
 		if merchant.TwoWay(endpoints) {
@@ -61,9 +63,14 @@ var merchantRole = role{
 		if deps.Endpoints, err = s.answered(p.env); err != nil {
 			return nil, err
 		}
+		declared, err := s.Effects.rules()
+		if err != nil {
+			return nil, err
+		}
 		if deps.Store, err = openStore(ctx, s.Database, merchantConns, p.log); err != nil {
 			return nil, err
 		}
+		deps.Store.WithEffects(declared)
 		closeAll := deps.Store.Close
 		if merchant.TwoWay(deps.Endpoints) {
 			b, err := read[brokerSettings](p.env)

@@ -16,6 +16,7 @@ type processorSettings struct {
 	Kafka      kafka.Config
 	Database   postgres.Config
 	Processor  processor.Config
+	Effects    effects
 }
 
 var processorRole = role{
@@ -26,7 +27,8 @@ var processorRole = role{
 	check: func(e environment) error {
 		s, err := read[processorSettings](e)
 		_, unread := s.Deployment.readings()
-		return errors.Join(err, s.Kafka.Check(), s.Database.Check(), s.Processor.Check(), s.Deployment.unsaid(unread))
+		_, undeclared := s.Effects.rules()
+		return errors.Join(err, s.Kafka.Check(), s.Database.Check(), s.Processor.Check(), s.Deployment.unsaid(unread), undeclared)
 	},
 	start: func(ctx context.Context, p process) (daemon.Worker, error) {
 		s, err := read[processorSettings](p.env)
@@ -37,10 +39,15 @@ var processorRole = role{
 		if err != nil {
 			return nil, err
 		}
+		declared, err := s.Effects.rules()
+		if err != nil {
+			return nil, err
+		}
 		store, err := openStore(ctx, s.Database, s.Processor.Conns(), p.log)
 		if err != nil {
 			return nil, err
 		}
+		store.WithEffects(declared)
 		r, err := processor.New(ctx, s.Processor, processor.Deps{Kafka: s.Kafka, Store: store, Endpoints: endpoints,
 			Mode: s.Deployment.Mode, Log: p.log, Reg: p.reg, Now: time.Now})
 		if err != nil {

@@ -190,7 +190,7 @@ CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE publish
 -- (claimed_at), on the order as it was seen then (claimed_version).
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered
+  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, effect_failed, effect_outdated
   subject    text   NOT NULL, -- what it is about, unique within its kind
   order_no   bigint,
   event_hash uuid,
@@ -201,7 +201,7 @@ CREATE TABLE review_items (
   claimed_version bigint,
   settled_at timestamptz,
   settled_by text, -- NULL: it settled itself
-  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable, answered
+  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable, answered, send_again, implied_again, withdrawn, done
   UNIQUE (kind, subject)
 );
 CREATE INDEX review_items_open ON review_items (created_at) WHERE settled_at IS NULL;
@@ -337,6 +337,53 @@ CREATE TABLE raw_outbox (
 CREATE INDEX raw_outbox_unpublished ON raw_outbox (id) WHERE published_at IS NULL;
 CREATE INDEX raw_outbox_published ON raw_outbox (published_at) WHERE published_at IS NOT NULL;
 
+-- What must happen outside, once: one row an effect and causing fact, which is what
+-- its key is a hash of. Rows live as long as their order: the key makes a repeat a
+-- no-op however old it is.
+CREATE TABLE effects (
+  key          uuid        PRIMARY KEY,
+  order_no     bigint      NOT NULL,
+  effect       text COLLATE "C" NOT NULL, -- the declaration's name
+  state        smallint    NOT NULL DEFAULT 0 CHECK (state BETWEEN 0 AND 4), -- pending, leased, done, withdrawn, failed
+  outdated     boolean     NOT NULL DEFAULT false, -- it was attempted, and the order's story implies it no more
+  fact_source  text        NOT NULL,
+  fact_kind    smallint    NOT NULL, -- order.Kind
+  fact_payment text        NOT NULL,
+  fact_object  text        NOT NULL,
+  version      bigint      NOT NULL, -- the order's, with which it came
+  attempt      int         NOT NULL DEFAULT 0, -- the number of the last one; who has another may not say that it failed
+  series       int         NOT NULL DEFAULT 0, -- attempts before the present series: a person had it sent again
+  created_at   timestamptz NOT NULL,
+  due_at       timestamptz NOT NULL, -- pending: when it may be attempted; leased: when the lease ends; else: when it ended
+  claimed_at   timestamptz,
+  claimed_by   text,
+  body         bytea -- what every attempt sends; NULL: done, and so old that nobody will ask
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX effects_order ON effects (order_no);
+CREATE INDEX effects_due ON effects (effect, due_at) WHERE state IN (0, 1);
+CREATE INDEX effects_failed ON effects (effect) WHERE state = 4;
+CREATE INDEX effects_body ON effects (due_at) WHERE state = 2 AND body IS NOT NULL;
+
+-- What became of each attempt. An attempt without a row is under way.
+CREATE TABLE effect_attempts (
+  key        uuid        NOT NULL,
+  attempt    int         NOT NULL,
+  status     smallint    NOT NULL, -- of the answer; 0: there was none
+  latency_ms int         NOT NULL,
+  started_at timestamptz NOT NULL,
+  class      text        NOT NULL, -- empty: it succeeded
+  answer     text        NOT NULL, -- first bytes, printable, without secrets
+  PRIMARY KEY (key, attempt)
+);
+CREATE INDEX effect_attempts_started ON effect_attempts (started_at);
+
+-- By what rules a role last wrote effects: who decides on orders must know them all.
+CREATE TABLE effect_declarations (
+  role        text PRIMARY KEY,
+  rules       text        NOT NULL, -- JSON
+  declared_at timestamptz NOT NULL
+);
+
 -- The books: what became of each accepted record, by append hour and endpoint.
 -- Rows are deltas of one writing partition (-1: the merchant), so that workers
 -- never wait for each other; their sum is the count.
@@ -361,6 +408,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

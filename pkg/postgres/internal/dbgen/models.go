@@ -8,6 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+type EffectDeclaration struct {
+	Role       string
+	Rules      string
+	DeclaredAt pgtype.Timestamptz
+}
+
 type Name struct {
 	NameNo int16
 	Name   string
