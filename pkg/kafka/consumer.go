@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,12 +44,20 @@ const (
 	Rewound = "rewound"
 )
 
-// ConsumerOptions are what a consumer asks its owner. Both are called from other
-// goroutines than Poll's, and not after Close.
+// ConsumerOptions say what a consumer reads, and what it asks its owner. Claim and
+// Gap are called from other goroutines than Poll's, and not after Close.
 type ConsumerOptions struct {
+	// Client is what the broker knows the client by; "": processor.
+	Client string
+	// Topic and Group are full names; "": the raw topic and the processor's group.
+	Topic, Group string
+	// From, if there is any, is where each partition begins. Then there is no group:
+	// all of these partitions are read, and Commit does nothing.
+	From map[int32]int64
 	// Claim is called for every partition before its first record, and again when
 	// it comes back. It returns the highest offset that was ever applied, -1 if
 	// none. While it fails the partition is not read, and Claim is tried again.
+	// nil: what was committed was applied.
 	Claim func(ctx context.Context, a Assignment) (applied int64, err error)
 	// Gap is called for every gap found.
 	Gap func(ctx context.Context, g Gap)
@@ -87,7 +96,7 @@ const (
 	rebalanceTimeout = 60 * time.Second
 )
 
-// Consumer is one member of the group that reads the raw topic. Between Poll and
+// Consumer is one member of the group that reads a topic. Between Poll and
 // Allow no partition is taken from it, unless it is silent for longer than its
 // session. It never skips: where it has no valid offset it begins at the
 // earliest record. Poll, Commit and Allow are one goroutine's.
@@ -106,9 +115,11 @@ type Consumer struct {
 
 // NewConsumer joins the group.
 func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts ConsumerOptions) (*Consumer, error) {
-	c := &Consumer{log: log, opts: opts, topic: cfg.Topic(Raw), next: map[int32]int64{}}
+	opts.Client = cmp.Or(opts.Client, "processor")
+	opts.Topic, opts.Group = cmp.Or(opts.Topic, cfg.Topic(Raw)), cmp.Or(opts.Group, cfg.Topic(Group))
+	c := &Consumer{log: log, opts: opts, topic: opts.Topic, next: map[int32]int64{}}
 	// A client of its own looks around: the group's calls start before it is made.
-	admin, err := cfg.open(ctx, "processor", log)
+	admin, err := cfg.open(ctx, opts.Client, log)
 	if err != nil {
 		return nil, err
 	}
@@ -122,28 +133,45 @@ func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts Consume
 		return nil, fmt.Errorf("look up topic %s: %w", c.topic, err)
 	}
 	c.topicID = details[c.topic].ID
-	c.cl, err = cfg.open(ctx, "processor", log,
-		kgo.ConsumeTopics(c.topic),
-		kgo.ConsumerGroup(cfg.Topic(Group)),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.SessionTimeout(sessionTimeout),
-		kgo.HeartbeatInterval(3*time.Second),
-		kgo.RebalanceTimeout(rebalanceTimeout),
-		kgo.DisableAutoCommit(),
-		kgo.BlockRebalanceOnPoll(),
+	c.cl, err = cfg.open(ctx, opts.Client, log, append(c.membership(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.FetchMaxBytes(fetchBytes),
-		kgo.AdjustFetchOffsetsFn(c.start),
-		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { c.wanted.Store(true) }),
-	)
+	)...)
 	if err != nil {
 		c.adm.Close()
 		return nil, err
 	}
 	return c, nil
 }
+
+// membership is how partitions come to this consumer.
+func (c *Consumer) membership() []kgo.Opt {
+	if c.alone() {
+		from := map[int32]kgo.Offset{}
+		for p, at := range c.opts.From {
+			from[p] = kgo.NewOffset().At(at)
+			c.expect(p, at)
+		}
+		return []kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{c.topic: from})}
+	}
+	return []kgo.Opt{
+		kgo.ConsumeTopics(c.topic),
+		kgo.ConsumerGroup(c.opts.Group),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(sessionTimeout),
+		kgo.HeartbeatInterval(3 * time.Second),
+		kgo.RebalanceTimeout(rebalanceTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.AdjustFetchOffsetsFn(c.start),
+		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { c.wanted.Store(true) }),
+	}
+}
+
+// alone: it is no member of a group.
+func (c *Consumer) alone() bool { return len(c.opts.From) > 0 }
 
 // start decides where each newly assigned partition begins: at the committed
 // offset, unless the database never applied what lies before it, or the log does
@@ -154,7 +182,11 @@ func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.
 		return assigned, nil
 	}
 	applied := make(map[int32]int64, len(parts))
-	for p := range parts {
+	for p, o := range parts {
+		if c.opts.Claim == nil {
+			applied[p] = o.EpochOffset().Offset - 1
+			continue
+		}
 		high, err := c.claim(ctx, Assignment{c.topicID, c.topic, p})
 		if err != nil {
 			return nil, err
@@ -222,15 +254,15 @@ func (c *Consumer) gap(ctx context.Context, g Gap) {
 }
 
 // ErrGone: the topic is gone, was made again, or may not be read. Join anew.
-var ErrGone = errors.New("the raw topic cannot be read any more")
+var ErrGone = errors.New("the topic cannot be read any more")
 
 // Poll waits for records and returns at most limit of them, fewer if fewer are there.
 // From then on no partition is taken away until Allow. It returns ctx's error
-// when ctx ends.
+// when ctx ends and nothing was read.
 func (c *Consumer) Poll(ctx context.Context, limit int) (Batch, error) {
 	for {
 		fetches := c.cl.PollRecords(ctx, limit)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && fetches.NumRecords() == 0 {
 			return Batch{}, ctx.Err()
 		}
 		if err := c.problems(ctx, fetches); err != nil {
@@ -302,6 +334,9 @@ func (c *Consumer) problems(ctx context.Context, fetches kgo.Fetches) (fatal err
 
 // Commit tells the group that everything in the batch is done.
 func (c *Consumer) Commit(ctx context.Context, b Batch) error {
+	if c.alone() {
+		return nil
+	}
 	offsets := map[int32]kgo.EpochOffset{}
 	for p, last := range b.Last() {
 		offsets[p] = kgo.EpochOffset{Epoch: -1, Offset: last + 1}

@@ -66,6 +66,51 @@ func (o *Offsets) At(ctx context.Context, t time.Time) (map[int32]int64, error) 
 	return o.byPartition(listed), nil
 }
 
+// Committed returns for each partition the offset up to which whoever reads
+// committed records can read now: the first of an open transaction's, else the end.
+func (o *Offsets) Committed(ctx context.Context) (map[int32]int64, error) {
+	listed, err := o.adm.ListCommittedOffsets(ctx, o.topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the committed end of topic %s: %w", o.topic, err)
+	}
+	return o.byPartition(listed), nil
+}
+
+// Group returns the offsets that a consumer group has committed of the topic, of
+// those partitions of which it has any.
+func (o *Offsets) Group(ctx context.Context, group string) (map[int32]int64, error) {
+	fetched, err := o.adm.FetchOffsetsForTopics(ctx, group, o.topic)
+	if err == nil {
+		err = fetched.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
+	}
+	offsets := map[int32]int64{}
+	for p, f := range fetched[o.topic] {
+		if f.At >= 0 {
+			offsets[p] = f.At
+		}
+	}
+	return offsets, nil
+}
+
+// CommitGroup commits offsets for a consumer group. The broker refuses it while
+// the group has members.
+func (o *Offsets) CommitGroup(ctx context.Context, group string, offsets map[int32]int64) error {
+	commit := kadm.Offsets{}
+	for p, at := range offsets {
+		commit.AddOffset(o.topic, p, at, -1)
+	}
+	if err := o.adm.CommitAllOffsets(ctx, group, commit); err != nil {
+		return fmt.Errorf("commit the offsets of group %s: %w", group, err)
+	}
+	return nil
+}
+
 func (o *Offsets) byPartition(listed kadm.ListedOffsets) map[int32]int64 {
 	offsets := map[int32]int64{}
 	for p, l := range listed[o.topic] {

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -63,7 +64,7 @@ func (w *worker) membership(ctx context.Context) error {
 	w.problem.Store(nil)
 	for {
 		b, err := c.Poll(ctx, w.cfg.Batch)
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if err := w.seeThrough(ctx, c, b); err != nil {
