@@ -8,6 +8,7 @@ require (
 )
 
 require (
+	github.com/asyncapi/spec-json-schemas/v6 v6.8.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -1,5 +1,6 @@
-// Package schemas embeds the published contracts: JSON Schemas, AsyncAPI,
-// OpenAPI, and examples of messages that obey them and that do not.
+// Package schemas embeds the published contract: JSON Schemas, AsyncAPI, OpenAPI,
+// and examples of messages that obey them and that do not. README.md beside it says
+// what may change.
 package schemas
 
 import "embed"

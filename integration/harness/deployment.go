@@ -199,7 +199,7 @@ func (d *Deployment) Becomes(id, want string) {
 	})
 }
 
-// Records are all records of a topic now, oldest first within a partition.
+// Records are all committed records of a topic now, oldest first within a partition.
 func (d *Deployment) Records(topic string) (records []*kgo.Record) {
 	d.T.Helper()
 	ctx, cancel := context.WithTimeout(d.T.Context(), 30*time.Second)
@@ -210,11 +210,12 @@ func (d *Deployment) Records(topic string) (records []*kgo.Record) {
 	if err != nil {
 		d.T.Fatalf("read where topic %s begins: %v", name, err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, name)
+	ends, err := adm.ListCommittedOffsets(ctx, name)
 	if err != nil {
 		d.T.Fatalf("read where topic %s ends: %v", name, err)
 	}
-	reader := testkit.Client(d.T, d.Kafka, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	reader := testkit.Client(d.T, d.Kafka, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords()) // a partition may end with a marker
 	defer reader.Close()
 	left := map[int32]int64{}
 	starts.Each(func(o kadm.ListedOffset) {
@@ -228,7 +229,9 @@ func (d *Deployment) Records(topic string) (records []*kgo.Record) {
 			d.T.Fatalf("read topic %s: partitions not read to their end: %v", name, left)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			records = append(records, r)
+			if !r.Attrs.IsControl() {
+				records = append(records, r)
+			}
 			if r.Offset+1 >= left[r.Partition] {
 				delete(left, r.Partition)
 			}

@@ -28,7 +28,8 @@ func (d *Deployment) BooksBalance() {
 // deployment: nothing accepted is missing from the raw topic, the books add up,
 // and for each order the state, the last transition and the last message agree,
 // versions run 1..n on the topic, each names the status before it, and a message
-// id always comes with the same bytes. accepted are the event ids answered 2xx.
+// id always comes with the same bytes. Everything on every topic obeys the published
+// contract. accepted are the event ids answered 2xx.
 func (d *Deployment) Sound(accepted []string) {
 	d.T.Helper()
 	raw := map[string]bool{}
@@ -52,6 +53,7 @@ func (d *Deployment) Sound(accepted []string) {
 	Eventually(d.T, "everything is published", 40*time.Second, func() error {
 		return d.published()
 	})
+	d.Lawful()
 }
 
 func (d *Deployment) published() error {

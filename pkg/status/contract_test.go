@@ -6,15 +6,12 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"sluice/pkg/event"
-	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/schemas"
 )
@@ -109,100 +106,10 @@ func TestTheSchemaKnowsEveryStatusAndDispute(t *testing.T) {
 	}
 }
 
-type asyncAPI struct {
-	Channels map[string]struct {
-		Address  string
-		Bindings struct {
-			Kafka struct {
-				Partitions         int32
-				TopicConfiguration map[string]any `yaml:"topicConfiguration"`
-			}
-		}
-	}
-	Components struct {
-		Messages map[string]struct {
-			ContentType string `yaml:"contentType"`
-			Headers     struct{ Required []string }
-		}
-		Schemas struct {
-			RawHeaders struct {
-				Required   []string
-				Properties map[string]any
-			} `yaml:"rawHeaders"`
-		}
-	}
-}
-
 func parse(t *testing.T, name string, into any) {
 	t.Helper()
 	if err := yaml.Unmarshal(read(t, name), into); err != nil {
 		t.Fatalf("%s: %v", name, err)
-	}
-}
-
-func TestTheTopicsAreAsTheContractSays(t *testing.T) {
-	var doc asyncAPI
-	parse(t, schemas.AsyncAPI, &doc)
-	specs := map[string]kafka.TopicSpec{}
-	for _, spec := range kafka.Topics {
-		specs[spec.Name] = spec
-	}
-	for name, c := range doc.Channels {
-		spec, ok := specs[c.Address]
-		if !ok {
-			t.Errorf("channel %s: there is no topic %s", name, c.Address)
-			continue
-		}
-		bound := c.Bindings.Kafka
-		if bound.Partitions != spec.Partitions {
-			t.Errorf("%s: %d partitions, not %d", c.Address, bound.Partitions, spec.Partitions)
-		}
-		for _, setting := range []string{"retention.ms", "max.message.bytes"} {
-			want, err := strconv.ParseUint(spec.Config[setting], 10, 64)
-			if err != nil {
-				want = 0
-			}
-			if got, _ := bound.TopicConfiguration[setting].(uint64); got != want {
-				t.Errorf("%s: %s is %d, not %d", c.Address, setting, got, want)
-			}
-		}
-	}
-}
-
-func TestTheHeadersAreAsTheContractSays(t *testing.T) {
-	var doc asyncAPI
-	parse(t, schemas.AsyncAPI, &doc)
-	var required []string
-	raw := doc.Components.Schemas.RawHeaders
-	for _, h := range event.RecordHeaders {
-		if raw.Properties[h.Name] == nil {
-			t.Errorf("the contract does not know header %s", h.Name)
-		}
-		if h.Required {
-			required = append(required, h.Name)
-		}
-	}
-	if len(raw.Properties) != len(event.RecordHeaders) || !slices.Equal(raw.Required, required) {
-		t.Errorf("the contract requires %v, the code %v", raw.Required, required)
-	}
-	m := doc.Components.Messages["orderStatusChanged"]
-	var names []string
-	for _, h := range sample().Headers() {
-		names = append(names, h.Name)
-	}
-	if m.ContentType != ContentType || !slices.Equal(m.Headers.Required, names) {
-		t.Errorf("the contract says %s, %v", m.ContentType, m.Headers.Required)
-	}
-}
-
-func TestTheHTTPContractHasThePathsOfTheRoles(t *testing.T) {
-	var doc struct{ Paths map[string]map[string]any }
-	parse(t, schemas.OpenAPI, &doc)
-	for _, want := range []string{"post /webhooks/{endpoint}", "put /v1/orders/{order_id}", "get /v1/orders/{order_id}"} {
-		method, at, _ := strings.Cut(want, " ")
-		if doc.Paths[at][method] == nil {
-			t.Errorf("%s is missing", want)
-		}
 	}
 }
 
