@@ -84,6 +84,7 @@ func open(cfg Config, log *slog.Logger) (*Broker, error) {
 		return nil, fmt.Errorf("open broker data directory %s: %w", cfg.DataDir, err)
 	}
 	enforce(cluster)
+	answerUnknownGroups(cluster)
 	return &Broker{cluster: cluster, guard: g}, nil
 }
 
