@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -85,6 +87,9 @@ func (o *Offsets) Group(ctx context.Context, group string) (map[int32]int64, err
 	fetched, err := o.adm.FetchOffsetsForTopics(ctx, group, o.topic)
 	if err == nil {
 		err = fetched.Error()
+	}
+	if errors.Is(err, kerr.GroupIDNotFound) { // some brokers say so, some that it has no offsets
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the offsets of group %s: %w", group, err)
