@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
 )
 
 // Story is everything the store knows about one order, for people.
@@ -29,6 +30,8 @@ type Story struct {
 	Events []StoryEvent
 	// History is its transitions, by version.
 	History []Transition
+	// Effects are what its changes caused outside, the oldest first.
+	Effects []EffectSummary
 	// Reviews are all review items about the order and its events, and Acts what
 	// people did about them, both the oldest first.
 	Reviews []ReviewSummary
@@ -164,6 +167,9 @@ func (s *Store) story(ctx context.Context, where string, key any) (st Story, err
 			return err
 		}
 		if err := st.readHints(ctx, tx); err != nil {
+			return err
+		}
+		if st.Effects, err = (Tx{store: s, tx: tx, q: dbgen.New(tx)}).effectsOf(ctx, st.OrderNo); err != nil {
 			return err
 		}
 		return st.readReviews(ctx, tx)

@@ -73,23 +73,31 @@ UNION ALL
 SELECT f.effect, 0, 'infinity', count(*) FROM effects f WHERE f.state = 4 GROUP BY f.effect;
 
 -- name: ListEffects :many
-SELECT e.key, e.effect, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment,
+SELECT e.key, e.effect, e.order_no, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment,
        e.fact_object, e.version, e.attempt, e.series, e.created_at, e.due_at,
        coalesce(a.status, 0)::smallint AS status, coalesce(a.class, '')::text AS class, coalesce(a.started_at, e.created_at)::timestamptz AS last_at
 FROM effects e JOIN orders o ON o.order_no = e.order_no
 LEFT JOIN LATERAL (SELECT * FROM effect_attempts t WHERE t.key = e.key ORDER BY t.attempt DESC LIMIT 1) a ON true
-WHERE e.state = ANY(@states::smallint[]) AND (@effect::text = '' OR e.effect = @effect::text) AND (@order_id::text = '' OR o.order_id = @order_id::text)
-ORDER BY e.due_at, e.key LIMIT @n::int;
+WHERE (@open::boolean AND e.state IN (0, 1) OR @failed::boolean AND e.state = 4 OR @ended::boolean AND e.state IN (2, 3))
+  AND (@order_no::bigint = 0 OR e.order_no = @order_no::bigint) AND e.state = ANY(@states::smallint[]) AND (@effect::text = '' OR e.effect = @effect::text)
+  AND (cardinality(@keys::uuid[]) = 0 OR e.key = ANY(@keys::uuid[]))
+ORDER BY e.created_at, e.version, e.effect, e.key LIMIT @n::int;
 
--- name: EffectsOfOrder :many
-SELECT e.key, e.effect, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment, e.fact_object, e.version, e.attempt, e.series,
-       e.created_at, e.due_at
-FROM effects e WHERE e.order_no = @order_no ORDER BY e.created_at, e.version, e.effect;
+-- name: EffectBody :one
+SELECT body FROM effects WHERE key = @key;
 
--- name: GetEffect :one
-SELECT e.key, e.effect, e.order_no, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind,
-       e.fact_payment, e.fact_object, e.version, e.attempt, e.series, e.created_at, e.due_at, e.claimed_by, e.claimed_at, e.body
-FROM effects e JOIN orders o ON o.order_no = e.order_no WHERE e.key = @key;
+-- name: FailedEffects :many
+SELECT key FROM effects WHERE state = 4 AND effect = @effect ORDER BY due_at LIMIT @n::int;
+
+-- Whoever has claimed the item decides; nobody has to claim it for this.
+-- name: SettleEffectItem :execrows
+UPDATE review_items SET settled_at = @now::timestamptz, settled_by = @who::text, decision = 'send_again'
+WHERE kind = 'effect_failed' AND subject = @subject AND settled_at IS NULL
+  AND (claimed_by IS NULL OR claimed_by = @who::text OR claimed_at <= @expired::timestamptz);
+
+-- name: GetEffectItem :one
+SELECT claimed_by, claimed_at FROM review_items
+WHERE kind = 'effect_failed' AND subject = @subject AND settled_at IS NULL;
 
 -- name: EffectAttempts :many
 SELECT attempt, status, latency_ms, started_at, class, answer FROM effect_attempts WHERE key = @key ORDER BY attempt;

@@ -262,55 +262,34 @@ func (q *Queries) EffectAttempts(ctx context.Context, key pgtype.UUID) ([]Effect
 	return items, nil
 }
 
-const effectsOfOrder = `-- name: EffectsOfOrder :many
-SELECT e.key, e.effect, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment, e.fact_object, e.version, e.attempt, e.series,
-       e.created_at, e.due_at
-FROM effects e WHERE e.order_no = $1 ORDER BY e.created_at, e.version, e.effect
+const effectBody = `-- name: EffectBody :one
+SELECT body FROM effects WHERE key = $1
 `
 
-type EffectsOfOrderRow struct {
-	Key         pgtype.UUID
-	Effect      string
-	State       int16
-	Outdated    bool
-	FactSource  string
-	FactKind    int16
-	FactPayment string
-	FactObject  string
-	Version     int64
-	Attempt     int32
-	Series      int32
-	CreatedAt   pgtype.Timestamptz
-	DueAt       pgtype.Timestamptz
+func (q *Queries) EffectBody(ctx context.Context, key pgtype.UUID) ([]byte, error) {
+	row := q.db.QueryRow(ctx, effectBody, key)
+	var body []byte
+	err := row.Scan(&body)
+	return body, err
 }
 
-func (q *Queries) EffectsOfOrder(ctx context.Context, orderNo int64) ([]EffectsOfOrderRow, error) {
-	rows, err := q.db.Query(ctx, effectsOfOrder, orderNo)
+const failedEffects = `-- name: FailedEffects :many
+SELECT key FROM effects WHERE state = 4 AND effect = $1 ORDER BY due_at LIMIT $2::int
+`
+
+func (q *Queries) FailedEffects(ctx context.Context, effect string, n int32) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, failedEffects, effect, n)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []EffectsOfOrderRow
+	var items []pgtype.UUID
 	for rows.Next() {
-		var i EffectsOfOrderRow
-		if err := rows.Scan(
-			&i.Key,
-			&i.Effect,
-			&i.State,
-			&i.Outdated,
-			&i.FactSource,
-			&i.FactKind,
-			&i.FactPayment,
-			&i.FactObject,
-			&i.Version,
-			&i.Attempt,
-			&i.Series,
-			&i.CreatedAt,
-			&i.DueAt,
-		); err != nil {
+		var key pgtype.UUID
+		if err := rows.Scan(&key); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, key)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -346,79 +325,50 @@ func (q *Queries) ForgetEffectBodies(ctx context.Context, before pgtype.Timestam
 	return result.RowsAffected(), nil
 }
 
-const getEffect = `-- name: GetEffect :one
-SELECT e.key, e.effect, e.order_no, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind,
-       e.fact_payment, e.fact_object, e.version, e.attempt, e.series, e.created_at, e.due_at, e.claimed_by, e.claimed_at, e.body
-FROM effects e JOIN orders o ON o.order_no = e.order_no WHERE e.key = $1
+const getEffectItem = `-- name: GetEffectItem :one
+SELECT claimed_by, claimed_at FROM review_items
+WHERE kind = 'effect_failed' AND subject = $1 AND settled_at IS NULL
 `
 
-type GetEffectRow struct {
-	Key         pgtype.UUID
-	Effect      string
-	OrderNo     int64
-	OrderID     string
-	State       int16
-	Outdated    bool
-	FactSource  string
-	FactKind    int16
-	FactPayment string
-	FactObject  string
-	Version     int64
-	Attempt     int32
-	Series      int32
-	CreatedAt   pgtype.Timestamptz
-	DueAt       pgtype.Timestamptz
-	ClaimedBy   pgtype.Text
-	ClaimedAt   pgtype.Timestamptz
-	Body        []byte
+type GetEffectItemRow struct {
+	ClaimedBy pgtype.Text
+	ClaimedAt pgtype.Timestamptz
 }
 
-func (q *Queries) GetEffect(ctx context.Context, key pgtype.UUID) (GetEffectRow, error) {
-	row := q.db.QueryRow(ctx, getEffect, key)
-	var i GetEffectRow
-	err := row.Scan(
-		&i.Key,
-		&i.Effect,
-		&i.OrderNo,
-		&i.OrderID,
-		&i.State,
-		&i.Outdated,
-		&i.FactSource,
-		&i.FactKind,
-		&i.FactPayment,
-		&i.FactObject,
-		&i.Version,
-		&i.Attempt,
-		&i.Series,
-		&i.CreatedAt,
-		&i.DueAt,
-		&i.ClaimedBy,
-		&i.ClaimedAt,
-		&i.Body,
-	)
+func (q *Queries) GetEffectItem(ctx context.Context, subject string) (GetEffectItemRow, error) {
+	row := q.db.QueryRow(ctx, getEffectItem, subject)
+	var i GetEffectItemRow
+	err := row.Scan(&i.ClaimedBy, &i.ClaimedAt)
 	return i, err
 }
 
 const listEffects = `-- name: ListEffects :many
-SELECT e.key, e.effect, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment,
+SELECT e.key, e.effect, e.order_no, coalesce(o.order_id, '')::text AS order_id, e.state, e.outdated, e.fact_source, e.fact_kind, e.fact_payment,
        e.fact_object, e.version, e.attempt, e.series, e.created_at, e.due_at,
        coalesce(a.status, 0)::smallint AS status, coalesce(a.class, '')::text AS class, coalesce(a.started_at, e.created_at)::timestamptz AS last_at
 FROM effects e JOIN orders o ON o.order_no = e.order_no
 LEFT JOIN LATERAL (SELECT key, attempt, status, latency_ms, started_at, class, answer FROM effect_attempts t WHERE t.key = e.key ORDER BY t.attempt DESC LIMIT 1) a ON true
-WHERE e.state = ANY($1::smallint[]) AND ($2::text = '' OR e.effect = $2::text) AND ($3::text = '' OR o.order_id = $3::text)
-ORDER BY e.due_at, e.key LIMIT $4::int
+WHERE ($1::boolean AND e.state IN (0, 1) OR $2::boolean AND e.state = 4 OR $3::boolean AND e.state IN (2, 3))
+  AND ($4::bigint = 0 OR e.order_no = $4::bigint) AND e.state = ANY($5::smallint[]) AND ($6::text = '' OR e.effect = $6::text)
+  AND (cardinality($7::uuid[]) = 0 OR e.key = ANY($7::uuid[]))
+ORDER BY e.created_at, e.version, e.effect, e.key LIMIT $8::int
 `
 
 type ListEffectsParams struct {
+	Open    bool
+	Failed  bool
+	Ended   bool
+	OrderNo int64
 	States  []int16
 	Effect  string
-	OrderID string
+	Keys    []pgtype.UUID
 	N       int32
 }
 
 type ListEffectsRow struct {
 	Key         pgtype.UUID
 	Effect      string
+	OrderNo     int64
 	OrderID     string
 	State       int16
 	Outdated    bool
@@ -438,9 +388,13 @@ type ListEffectsRow struct {
 
 func (q *Queries) ListEffects(ctx context.Context, arg ListEffectsParams) ([]ListEffectsRow, error) {
 	rows, err := q.db.Query(ctx, listEffects,
+		arg.Open,
+		arg.Failed,
+		arg.Ended,
+		arg.OrderNo,
 		arg.States,
 		arg.Effect,
-		arg.OrderID,
+		arg.Keys,
 		arg.N,
 	)
 	if err != nil {
@@ -453,6 +407,7 @@ func (q *Queries) ListEffects(ctx context.Context, arg ListEffectsParams) ([]Lis
 		if err := rows.Scan(
 			&i.Key,
 			&i.Effect,
+			&i.OrderNo,
 			&i.OrderID,
 			&i.State,
 			&i.Outdated,
@@ -643,6 +598,33 @@ func (q *Queries) SetEffects(ctx context.Context, arg SetEffectsParams) error {
 		arg.Series,
 	)
 	return err
+}
+
+const settleEffectItem = `-- name: SettleEffectItem :execrows
+UPDATE review_items SET settled_at = $1::timestamptz, settled_by = $2::text, decision = 'send_again'
+WHERE kind = 'effect_failed' AND subject = $3 AND settled_at IS NULL
+  AND (claimed_by IS NULL OR claimed_by = $2::text OR claimed_at <= $4::timestamptz)
+`
+
+type SettleEffectItemParams struct {
+	Now     pgtype.Timestamptz
+	Who     string
+	Subject string
+	Expired pgtype.Timestamptz
+}
+
+// Whoever has claimed the item decides; nobody has to claim it for this.
+func (q *Queries) SettleEffectItem(ctx context.Context, arg SettleEffectItemParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settleEffectItem,
+		arg.Now,
+		arg.Who,
+		arg.Subject,
+		arg.Expired,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const withdrawEffects = `-- name: WithdrawEffects :exec
