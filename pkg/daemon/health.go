@@ -30,6 +30,10 @@ type roleHealth struct {
 	worker Worker
 }
 
+// noting is a worker that has more to say than whether it is ready: what people should
+// look at, a line each. It must answer at once.
+type noting interface{ Notes() []string }
+
 func (h *health) started(i int, w Worker) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,6 +66,11 @@ func (h *health) report() (text string, ready bool) {
 			fmt.Fprintf(&b, "%s: %v\n", r.name, err)
 		} else {
 			fmt.Fprintf(&b, "%s: ready\n", r.name)
+		}
+		if w, ok := r.worker.(noting); ok {
+			for _, note := range w.Notes() {
+				fmt.Fprintf(&b, "%s: %s\n", r.name, note)
+			}
 		}
 	}
 	return b.String(), ready

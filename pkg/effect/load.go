@@ -123,7 +123,7 @@ func load(path string, readFile func(string) ([]byte, error), resolve func(decla
 		Effects []entry `yaml:"effects"`
 	}
 	if err := declare.Read(path, text, &file); err != nil {
-		return Set{}, fmt.Errorf("effects file %s: %w", path, err)
+		return Set{}, fmt.Errorf("effects file %s:\n%w", path, err)
 	}
 	l := loader{resolve: resolve, set: Set{byName: map[string]int{}}}
 	if len(file.Effects) == 0 {

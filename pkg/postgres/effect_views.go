@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"sluice/pkg/effect"
@@ -191,23 +190,22 @@ func (tx Tx) sendAgain(ctx context.Context, now time.Time, key effect.Key, who, 
 		return fmt.Errorf("%w: it is %s", ErrNotFailed, effect.State(rows[0].State))
 	}
 	text := key.Text(rows[0].Effect)
-	n, err := tx.q.SettleEffectItem(ctx, dbgen.SettleEffectItemParams{Now: timestamp(now), Who: who, Subject: text, Expired: timestamp(now.Add(-ClaimLease))})
+	item, err := tx.q.GetEffectItem(ctx, text)
 	if err != nil {
-		return fmt.Errorf("settle review item: %w", err)
+		return fmt.Errorf("read review item: %w", err)
 	}
-	if n == 0 { // dismissed, or somebody else's
-		item, err := tx.q.GetEffectItem(ctx, text)
-		switch {
-		case err == nil:
-			return notClaimed(dbgen.ReviewItem{ClaimedBy: item.ClaimedBy, ClaimedAt: item.ClaimedAt}, who, now)
-		case !errors.Is(err, pgx.ErrNoRows):
-			return fmt.Errorf("read review item: %w", err)
-		}
+	n, err := tx.q.SettleEffectItem(ctx, dbgen.SettleEffectItemParams{ID: item.ID, Now: timestamp(now), Who: who, Expired: timestamp(now.Add(-ClaimLease))})
+	switch {
+	case err != nil:
+		return fmt.Errorf("settle review item: %w", err)
+	case n == 0 && !item.SettledAt.Valid: // what was dismissed can still be sent
+		return notClaimed(dbgen.ReviewItem{ClaimedBy: item.ClaimedBy, ClaimedAt: item.ClaimedAt}, who, now)
 	}
 	if err := tx.q.SendEffectAgain(ctx, timestamp(now), uuid(key)); err != nil {
 		return err
 	}
-	return tx.AddAuditEntry(ctx, AuditEntry{At: now, Who: who, Action: "effects.send_again", Subject: "effect " + text, Reason: reason})
+	return tx.AddAuditEntry(ctx, AuditEntry{At: now, Who: who, Action: "review." + string(SendAgain), Reason: reason,
+		Subject: fmt.Sprintf("review item %d: %s %s", item.ID, ReviewEffectFailed, text)})
 }
 
 // FailedEffects are the keys of up to limit effects of a name that failed, the oldest
@@ -277,4 +275,30 @@ func (s *Store) OtherEffects(ctx context.Context) (others []string, err error) {
 		}
 	}
 	return others, nil
+}
+
+// ForgetEffects drops what was tried for effects, and the bodies of those that are
+// done, once they are older than keep. The rows live as long as their orders: their
+// keys make a repeat a no-op. later: not all was done; call it again soon.
+func (s *Store) ForgetEffects(ctx context.Context, now time.Time, keep time.Duration) (attempts, bodies int64, later bool, err error) {
+	q, before := dbgen.New(s.pool), now.Add(-keep)
+	for _, f := range []struct {
+		forget func(context.Context, pgtype.Timestamptz, int32) (int64, error)
+		sum    *int64
+	}{{q.ForgetEffectAttempts, &attempts}, {q.ForgetEffectBodies, &bodies}} {
+		for round := 0; ; round++ {
+			if round == deleteRounds {
+				later = true
+				break
+			}
+			n, err := f.forget(ctx, timestamp(before), deleteRows)
+			if err != nil {
+				return attempts, bodies, true, fmt.Errorf("forget old effects: %w", err)
+			}
+			if *f.sum += n; n < deleteRows {
+				break
+			}
+		}
+	}
+	return attempts, bodies, later, nil
 }

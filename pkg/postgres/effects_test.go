@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"sluice/pkg/effect"
 	"sluice/pkg/order"
@@ -164,4 +166,176 @@ func reviews(t *testing.T, s *postgres.Store, kind postgres.ReviewKind) []postgr
 		t.Fatal(err)
 	}
 	return open
+}
+
+func effectsOf(t *testing.T, s *postgres.Store, id string) []postgres.EffectSummary {
+	t.Helper()
+	found, err := s.ListEffects(context.Background(), postgres.EffectFilter{Order: id, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// Two payments of one order whose events crossed: which of them counts changes, what
+// is published does not, and the goods go out once.
+func TestAPaymentThatGivesWayToAnEarlierOneIsNotFulfilledAgain(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	apply(t, s, registered("o", 1000), fact("late", "o", "second", order.KindPaid, 1000, 9))
+	apply(t, s, registered("p", 1000), fact("late p", "p", "second p", order.KindPaid, 1000, 9))
+	for _, e := range claimFulfil(t, s, at, 10) {
+		if e.OrderID == "o" {
+			finish(t, s, at, postgres.Attempt{Effect: e, Outcome: postgres.AttemptDone, Status: 200})
+		} else {
+			finish(t, s, at, postgres.Attempt{Effect: e, Outcome: postgres.AttemptUnmade, RetryAt: at})
+		}
+	}
+	apply(t, s, fact("early", "o", "first", order.KindPaid, 1000, 1))
+	if all := effectsOf(t, s, "o"); len(all) != 1 || all[0].State != effect.Done || all[0].Outdated {
+		t.Errorf("the order has the effects %+v", all)
+	}
+	if open := reviews(t, s, postgres.ReviewEffectOutdated); len(open) != 0 {
+		t.Errorf("a person is asked %+v", open)
+	}
+}
+
+// A call is under way when its order is corrected: it cannot be taken back, and if it
+// failed it is not tried again.
+func TestACorrectionDuringAnAttemptEndsTheEffectWithIt(t *testing.T) {
+	for name, outcome := range map[effect.State]postgres.AttemptOutcome{effect.Done: postgres.AttemptDone, effect.Withdrawn: postgres.AttemptRetry} {
+		s := testkit.Store(t).WithEffects(declared(t, fulfil))
+		apply(t, s, registered("o", 1000), fact("e1", "o", "pi", order.KindPaid, 1000, 1))
+		e := claimFulfil(t, s, at, 1)[0]
+		ruled(t, s, order.KindDismiss, "e1", 10)
+		if open := reviews(t, s, postgres.ReviewEffectOutdated); len(open) != 1 {
+			t.Errorf("a person is asked %+v", open)
+		}
+		finish(t, s, at, postgres.Attempt{Effect: e, Outcome: outcome, RetryAt: at, Status: 200})
+		if all := effectsOf(t, s, "o"); len(all) != 1 || all[0].State != name || !all[0].Outdated {
+			t.Errorf("%v: the order has the effects %+v", name, all)
+		}
+		if again := claimFulfil(t, s, at.Add(time.Hour), 1); len(again) != 0 {
+			t.Errorf("%v: it is attempted again", name)
+		}
+	}
+}
+
+// The provider corrects an event in place: it is another payment's.
+func TestAnotherReadingOfAnEventIsAnotherFact(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	paid := fact("e1", "o", "pi", order.KindPaid, 1000, 1)
+	apply(t, s, registered("o", 1000), paid)
+	paid.Payment, paid.Replaces, paid.ReadingHash = "other", true, paid.ReadingHash+1
+	apply(t, s, paid)
+	claimed := claimFulfil(t, s, at, 10)
+	if len(claimed) != 1 || !strings.Contains(string(claimed[0].Body), `"payment":"other"`) {
+		t.Errorf("claimed %+v", claimed)
+	}
+}
+
+func TestOnlyWhatCorrectionsCauseIsLeftOutWhereTheyDoNotCount(t *testing.T) {
+	rule := strings.Replace(fulfil, "{to: paid}", "[{to: paid, corrections: false}, {to: refunded}]", 1)
+	s := testkit.Store(t).WithEffects(declared(t, rule))
+	apply(t, s, registered("o", 1000), fact("e0", "o", "pi", order.KindPaid, 900, 1))
+	ruled(t, s, order.KindAccept, "e0", 10) // the amount is wrong, and a person accepts it
+	if n := len(effectsOf(t, s, "o")); n != 1 {
+		t.Errorf("what fits by a decision caused %d effects, want 1", n)
+	}
+	apply(t, s, registered("q", 1000), fact("x", "q", "pq", order.KindCancelled, 0, 2))
+	apply(t, s, fact("y", "q", "pq", order.KindPaid, 1000, 1)) // it came late: a correction
+	if all := effectsOf(t, s, "q"); len(all) != 0 {
+		t.Errorf("a correction caused %+v", all)
+	}
+}
+
+func TestWhatFailedIsSentAgainUnderItsKeyByWhoSaysWhy(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	apply(t, s, registered("o", 1000), fact("e1", "o", "pi", order.KindPaid, 1000, 1))
+	e := claimFulfil(t, s, at, 1)[0]
+	if err := s.SendEffectAgain(t.Context(), at, e.Key, "anna", "because"); !errors.Is(err, postgres.ErrNotFailed) {
+		t.Errorf("what did not fail: %v", err)
+	}
+	finish(t, s, at, postgres.Attempt{Effect: e, Outcome: postgres.AttemptFailed, Status: 422, Class: "status", Latency: 30 * time.Millisecond,
+		Answer: "no\x00\x1b[31m such\r\n" + strings.Repeat("é", 400) + "\xff"})
+	open := reviews(t, s, postgres.ReviewEffectFailed)
+	if len(open) != 1 || open[0].Subject != e.IdempotencyKey() || open[0].Order != "o" || !strings.Contains(open[0].Detail, "HTTP 422") {
+		t.Fatalf("a person is asked %+v", open)
+	}
+	if none := claimFulfil(t, s, at.Add(time.Hour), 1); len(none) != 0 {
+		t.Fatal("what failed is attempted by itself")
+	}
+	for _, who := range []string{"", " "} {
+		if err := s.SendEffectAgain(t.Context(), at, e.Key, who, "because"); !errors.Is(err, postgres.ErrDecision) {
+			t.Errorf("nobody: %v", err)
+		}
+	}
+	if err := s.ClaimReviewItem(t.Context(), at, open[0].ID, "bert"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendEffectAgain(t.Context(), at, e.Key, "anna", "because"); !errors.Is(err, postgres.ErrClaimed) {
+		t.Errorf("another's item: %v", err)
+	}
+	if err := s.SendEffectAgain(t.Context(), at, e.Key, "bert", "the receiver is mended"); err != nil {
+		t.Fatal(err)
+	}
+	again := claimFulfil(t, s, at, 1)[0]
+	if again.IdempotencyKey() != e.IdempotencyKey() || string(again.Body) != string(e.Body) || again.Attempt != 2 || again.Try != 1 {
+		t.Errorf("sent again: %+v", again)
+	}
+	finish(t, s, at, postgres.Attempt{Effect: again, Outcome: postgres.AttemptFailed, Class: "timeout"})
+	if open := reviews(t, s, postgres.ReviewEffectFailed); len(open) != 1 || open[0].ClaimedBy != "" {
+		t.Errorf("it failed again, and a person is asked %+v", open)
+	}
+	c, err := s.EffectCase(t.Context(), e.Key)
+	if err != nil || len(c.Log) != 2 || c.Log[0].Status != 422 || c.Log[0].LatencyMS != 30 || c.Log[1].Class != "timeout" || c.State != effect.Failed {
+		t.Fatalf("the case is %+v, %v", c, err)
+	}
+	if a := c.Log[0].Answer; !strings.HasPrefix(a, "no[31m such  é") || len(a) > postgres.MaxAnswer || !utf8.ValidString(a) {
+		t.Errorf("the answer is kept as %q", a)
+	}
+	story, err := s.Story(t.Context(), "o")
+	if err != nil || len(story.Effects) != 1 || len(story.Acts) != 1 || story.Acts[0].Who != "bert" {
+		t.Errorf("the story tells %+v, %+v, %v", story.Effects, story.Acts, err)
+	}
+}
+
+func TestABacklogOfOneEffectHidesNoOther(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil+`
+  - {name: mail, on: {to: paid}, url: "https://b.example", secret: env:S}
+`))
+	for _, id := range []string{"o1", "o2", "o3"} {
+		apply(t, s, registered(id, 1000), fact("e"+id, id, "pi"+id, order.KindPaid, 1000, 1))
+	}
+	claimed, err := s.ClaimEffects(t.Context(), at, "test", postgres.Wanted{Name: "fulfil", N: 2, Lease: lease}, postgres.Wanted{Name: "mail", N: 2, Lease: lease},
+		postgres.Wanted{Name: "no more declared", N: 5, Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int{}
+	for _, e := range claimed {
+		of[e.Name]++
+	}
+	if of["fulfil"] != 2 || of["mail"] != 2 {
+		t.Errorf("claimed %v", of)
+	}
+	counts, err := s.CountEffects(t.Context(), at)
+	if err != nil || len(counts) != 2 || counts[0].Due+counts[1].Due != 2 {
+		t.Errorf("counted %+v, %v", counts, err)
+	}
+}
+
+func TestRolesWithOtherEffectsAreFound(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	others, err := s.DeclareEffects(t.Context(), at, "processor")
+	if err != nil || len(others) != 0 {
+		t.Fatalf("the first finds %v, %v", others, err)
+	}
+	s.WithEffects(effect.Set{})
+	if others, err = s.DeclareEffects(t.Context(), at, "merchant"); err != nil || len(others) != 1 || others[0] != "processor" {
+		t.Errorf("one without effects finds %v, %v", others, err)
+	}
+	s.WithEffects(declared(t, strings.Replace(fulfil, "fulfilment.example", "elsewhere.example", 1)))
+	if others, err = s.DeclareEffects(t.Context(), at, "merchant"); err != nil || len(others) != 0 {
+		t.Errorf("one that calls another address finds %v, %v", others, err)
+	}
 }

@@ -283,7 +283,7 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	for k, n := range applied.Moved {
 		b.books[k] += n
 	}
-	b.changes = applied.Changes
+	b.changes = applied.Changes + applied.Effects
 	return nil
 }
 

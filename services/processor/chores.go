@@ -29,6 +29,7 @@ func (p *Processor) chores(ctx context.Context) {
 		if p.Now().Sub(books) >= booksEvery {
 			p.auditBooks(ctx)
 			p.countLookups(ctx)
+			p.countEffects(ctx)
 			books = p.Now()
 		}
 		if p.Now().Sub(partitions) >= partitionsEvery {

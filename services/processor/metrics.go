@@ -22,6 +22,9 @@ type metrics struct {
 	hints       *prometheus.CounterVec
 	lookups     *prometheus.GaugeVec
 	lookupAge   *prometheus.GaugeVec
+	effectsDue  *prometheus.GaugeVec
+	effectAge   *prometheus.GaugeVec
+	effectsFail *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -50,9 +53,16 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Help: "Objects that a provider must be asked about, of the whole deployment, by source."}, []string{"source"}),
 		lookupAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_oldest_lookup_seconds",
 			Help: "How long the longest open look-up of a source has waited."}, []string{"source"}),
+		effectsDue: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_due_effects",
+			Help: "Effects that may be attempted now and are not done, of the whole deployment, by effect."}, []string{"effect"}),
+		effectAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_oldest_due_effect_seconds",
+			Help: "For how long the effect that is due the longest has been."}, []string{"effect"}),
+		effectsFail: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_failed_effects",
+			Help: "Effects whose last attempt failed and that nobody has sent again, by effect."}, []string{"effect"}),
 	}
 	m.unaccounted.Set(math.NaN()) // not known yet
-	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge)
+	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge,
+		m.effectsDue, m.effectAge, m.effectsFail)
 	return m
 }
 

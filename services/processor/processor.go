@@ -19,6 +19,7 @@ import (
 
 	"sluice/pkg/audit"
 	"sluice/pkg/daemon"
+	"sluice/pkg/effect"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
@@ -41,6 +42,9 @@ type Config struct {
 	// KeepTransitions is for how many days published order transitions are kept, by
 	// blocks of a hundred million; 0 is for ever.
 	KeepTransitions int `env:"SLUICE_PROCESSOR_KEEP_TRANSITIONS" envDefault:"0" help:"days that published order transitions are kept; 0: for ever"`
+	// KeepAttempts is for how many days what was tried for effects is kept, and the
+	// bodies of those that are done. Their keys are kept for ever.
+	KeepAttempts int `env:"SLUICE_PROCESSOR_KEEP_ATTEMPTS" envDefault:"30" help:"days that attempts of effects are kept; 0: for ever"`
 	// DevBroker: the raw topic lies on the development broker, which keeps it by
 	// size; how long that is cannot be held against the window.
 	DevBroker bool `env:"SLUICE_DEV_BROKER" help:"true: the raw topic lies on the development broker"`
@@ -67,6 +71,9 @@ func (c Config) Check() error {
 	if c.KeepTransitions < 0 || c.KeepTransitions > maxDays {
 		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_TRANSITIONS is %d; it must be 0 to %d days", c.KeepTransitions, maxDays))
 	}
+	if c.KeepAttempts < 0 || c.KeepAttempts > maxDays {
+		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_ATTEMPTS is %d; it must be 0 to %d days", c.KeepAttempts, maxDays))
+	}
 	return errors.Join(problems...)
 }
 
@@ -79,6 +86,8 @@ type Deps struct {
 	Kafka     kafka.Config
 	Store     *postgres.Store
 	Endpoints endpoint.Set
+	// Effects are what the store writes down with the changes that cause them.
+	Effects effect.Set
 	// Mode is the deployment's: events of the other one change nothing.
 	Mode event.Mode
 	Log  *slog.Logger
@@ -98,6 +107,7 @@ type Processor struct {
 	workers   []*worker
 	// letters wakes the chores when dead letters wait for their topic.
 	letters chan struct{}
+	notes   atomic.Pointer[[]string]
 }
 
 // New waits for the database and Kafka, and makes the table partitions that are

@@ -42,7 +42,23 @@ func (p *Processor) keepPartitions(ctx context.Context) bool {
 		p.Log.Error("not all that is old was dropped, trying again", "error", err)
 		return false
 	}
-	return !dropped.Later
+	return !dropped.Later && p.forgetEffects(ctx)
+}
+
+// forgetEffects drops what is old of effects that are over.
+func (p *Processor) forgetEffects(ctx context.Context) bool {
+	if p.cfg.KeepAttempts == 0 {
+		return true
+	}
+	attempts, bodies, later, err := p.Store.ForgetEffects(ctx, p.Now(), time.Duration(p.cfg.KeepAttempts)*day)
+	if attempts > 0 || bodies > 0 {
+		p.Log.Info("what is old of effects was dropped", "attempts", attempts, "bodies", bodies)
+	}
+	if err != nil {
+		p.Log.Error("not all that is old of effects was dropped, trying again", "error", err)
+		return false
+	}
+	return !later
 }
 
 // checkRetention holds how long the raw topic keeps records against how long

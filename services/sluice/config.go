@@ -101,6 +101,7 @@ func connect(ctx context.Context, e environment, chosen []role) (sections []sect
 		Kafka     kafka.Config
 		Database  postgres.Config
 		Processor processor.Config
+		Effects   effects
 	}](e) // what is wrong with it, the roles' sections say
 	quiet := slog.New(slog.DiscardHandler)
 	if slices.ContainsFunc(chosen, func(r role) bool { return r.kafka || r.kafkaFor != nil && r.kafkaFor(e) }) {
@@ -131,7 +132,15 @@ func connect(ctx context.Context, e environment, chosen []role) (sections []sect
 				}
 				return err
 			}},
-			attempt{"database schema is this version's", func() error { return postgres.CheckSchema(ctx, s.Database) }})...)
+			attempt{"database schema is this version's", func() error { return postgres.CheckSchema(ctx, s.Database) }},
+			attempt{"the running roles have these effects", func() error {
+				store, err := postgres.Open(ctx, s.Database, 1)
+				if err != nil {
+					return err
+				}
+				defer store.Close()
+				return s.Effects.agree(ctx, store)
+			}})...)
 	}
 	return sections
 }

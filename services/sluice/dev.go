@@ -188,8 +188,8 @@ func (d devCmd) settings(dir *dev.Dir, e environment) error {
 	e["SLUICE_MERCHANT_URL"] = "http://" + e["SLUICE_MERCHANT_ADDRESS"]
 	e["SLUICE_MERCHANT_PUBLIC_URL"] = "http://" + e["SLUICE_MERCHANT_PUBLIC_ADDRESS"]
 	shared := map[string]string{}
-	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL", "SLUICE_MERCHANT_PUBLIC_URL",
-		"SLUICE_MERCHANT_PUBLIC_ADDRESS", clickAPI} {
+	for _, name := range []string{"KAFKA_BROKERS", "DATABASE_URL", "SLUICE_ENDPOINTS", "SLUICE_EFFECTS", "SLUICE_MODE", "SLUICE_INGRESS_URL", "SLUICE_MERCHANT_URL",
+		"SLUICE_MERCHANT_PUBLIC_URL", "SLUICE_MERCHANT_PUBLIC_ADDRESS", clickAPI} {
 		shared[name] = e[name]
 	}
 	if len(d.Kafka) == 0 {

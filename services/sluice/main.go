@@ -47,6 +47,7 @@ type cli struct {
 	Migrate   migrateCmd    `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
 	Audit     auditCmd      `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
 	Review    reviewCmd     `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
+	Effects   effectsCmd    `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
 	Explain   explainCmd    `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
 	Config    configCmd     `cmd:"" group:"operate" help:"Check the configuration."`
 	Health    healthCmd     `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`

@@ -162,6 +162,17 @@ func (r decision) decide(ctx context.Context, c *console, complete func(context.
 		return err
 	}
 	defer store.Close()
+	e, err := running(r.DataDir)
+	if err != nil {
+		return err
+	}
+	declared, err := read[effects](e)
+	if err == nil {
+		err = declared.agree(ctx, store)
+	}
+	if err != nil {
+		return fmt.Errorf("what you decide may cause effects: %w", err)
+	}
 	d := postgres.Decision{Item: r.ID, Who: r.As, Reason: r.Reason}
 	if err := complete(ctx, store, &d); err != nil {
 		return err

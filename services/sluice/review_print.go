@@ -69,6 +69,12 @@ func printReviewCase(p *terminal.Printer, c postgres.ReviewCase) {
 			[]string{fmt.Sprintf("sluice review link %d --to ORDER --reason …", c.ID), p.Dim("it belongs to another order")},
 			[]string{fmt.Sprintf("sluice review refetch %d --reason …", c.ID), p.Dim("ask the provider")})
 	}
+	if c.Kind == postgres.ReviewEffectFailed || c.Kind == postgres.ReviewEffectOutdated {
+		rows = append(rows, []string{"sluice effects show " + c.Subject, p.Dim("what was sent, and what was answered")})
+	}
+	if c.Kind == postgres.ReviewEffectFailed {
+		rows = append(rows, []string{"sluice effects send-again " + c.Subject + " --reason …", p.Dim("under the same key")})
+	}
 	p.Table(append(rows, []string{fmt.Sprintf("sluice review dismiss %d --reason …", c.ID), p.Dim("it counts for nothing")}))
 }
 

@@ -63,14 +63,13 @@ var merchantRole = role{
 		if deps.Endpoints, err = s.answered(p.env); err != nil {
 			return nil, err
 		}
-		declared, err := s.Effects.rules()
-		if err != nil {
-			return nil, err
-		}
 		if deps.Store, err = openStore(ctx, s.Database, merchantConns, p.log); err != nil {
 			return nil, err
 		}
-		deps.Store.WithEffects(declared)
+		if _, err := s.Effects.declare(ctx, deps.Store, "merchant", p.log); err != nil {
+			deps.Store.Close()
+			return nil, err
+		}
 		closeAll := deps.Store.Close
 		if merchant.TwoWay(deps.Endpoints) {
 			b, err := read[brokerSettings](p.env)

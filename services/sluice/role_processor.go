@@ -39,16 +39,16 @@ var processorRole = role{
 		if err != nil {
 			return nil, err
 		}
-		declared, err := s.Effects.rules()
-		if err != nil {
-			return nil, err
-		}
 		store, err := openStore(ctx, s.Database, s.Processor.Conns(), p.log)
 		if err != nil {
 			return nil, err
 		}
-		store.WithEffects(declared)
-		r, err := processor.New(ctx, s.Processor, processor.Deps{Kafka: s.Kafka, Store: store, Endpoints: endpoints,
+		declared, err := s.Effects.declare(ctx, store, "processor", p.log)
+		if err != nil {
+			store.Close()
+			return nil, err
+		}
+		r, err := processor.New(ctx, s.Processor, processor.Deps{Kafka: s.Kafka, Store: store, Endpoints: endpoints, Effects: declared,
 			Mode: s.Deployment.Mode, Log: p.log, Reg: p.reg, Now: time.Now})
 		if err != nil {
 			store.Close()

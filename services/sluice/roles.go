@@ -111,6 +111,14 @@ type closing struct {
 	close func()
 }
 
+// Notes are the worker's own.
+func (c closing) Notes() []string {
+	if w, ok := c.Worker.(interface{ Notes() []string }); ok {
+		return w.Notes()
+	}
+	return nil
+}
+
 func (c closing) Run(ctx context.Context) error {
 	defer c.close()
 	return c.Worker.Run(ctx)

@@ -92,12 +92,10 @@ SELECT key FROM effects WHERE state = 4 AND effect = @effect ORDER BY due_at LIM
 -- Whoever has claimed the item decides; nobody has to claim it for this.
 -- name: SettleEffectItem :execrows
 UPDATE review_items SET settled_at = @now::timestamptz, settled_by = @who::text, decision = 'send_again'
-WHERE kind = 'effect_failed' AND subject = @subject AND settled_at IS NULL
-  AND (claimed_by IS NULL OR claimed_by = @who::text OR claimed_at <= @expired::timestamptz);
+WHERE id = @id AND settled_at IS NULL AND (claimed_by IS NULL OR claimed_by = @who::text OR claimed_at <= @expired::timestamptz);
 
 -- name: GetEffectItem :one
-SELECT claimed_by, claimed_at FROM review_items
-WHERE kind = 'effect_failed' AND subject = @subject AND settled_at IS NULL;
+SELECT id, claimed_by, claimed_at, settled_at FROM review_items WHERE kind = 'effect_failed' AND subject = @subject;
 
 -- name: EffectAttempts :many
 SELECT attempt, status, latency_ms, started_at, class, answer FROM effect_attempts WHERE key = @key ORDER BY attempt;

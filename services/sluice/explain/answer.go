@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sluice/pkg/order"
+	"sluice/pkg/postgres"
 )
 
 // Answer is everything there is to say about one id, and the document that
@@ -156,7 +157,9 @@ type Order struct {
 	Steps []Step `json:"steps"`
 	// Messages are the versions published, as they were at the time.
 	Messages []Message `json:"messages"`
-	Reviews  []Review  `json:"reviews,omitempty"`
+	// Effects are what must happen outside because of it, the oldest first.
+	Effects []postgres.EffectSummary `json:"effects,omitempty"`
+	Reviews []Review                 `json:"reviews,omitempty"`
 	// Hints are what nobody has signed and the provider is being asked about; at most
 	// 100, the oldest first.
 	Hints []Hint `json:"hints,omitempty"`

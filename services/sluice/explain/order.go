@@ -53,6 +53,7 @@ func orderOf(s *postgres.Story, asked [16]byte) *Order {
 	for _, h := range s.Hints {
 		o.Hints = append(o.Hints, Hint{Source: h.Source, ID: h.ID, Type: h.Type, Object: h.Object, HeldAt: h.HeldAt.UTC(), Attempts: h.Attempts, Problem: string(h.Problem)})
 	}
+	o.Effects = s.Effects
 	o.Reviews = reviewsOf(s.Reviews, s.Acts, func(postgres.ReviewSummary) bool { return true })
 	return o
 }

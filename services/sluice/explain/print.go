@@ -275,6 +275,28 @@ func (p printer) order(o *Order) {
 	p.hints(o.Hints)
 	p.path(o)
 	p.messages(o)
+	p.effects(o.Effects)
+}
+
+// effects are what the order caused outside.
+func (p printer) effects(effects []postgres.EffectSummary) {
+	if len(effects) == 0 {
+		return
+	}
+	p.Title("What it causes outside")
+	rows := [][]string{{"since", "effect", "caused by", "state", "attempts"}}
+	for _, e := range effects {
+		state := e.State.String()
+		if e.Outdated {
+			state += p.Yellow(", outdated")
+		}
+		if e.LastClass != "" {
+			state += p.Dim(", " + strings.ReplaceAll(e.LastClass, "_", " "))
+		}
+		cause := strings.TrimSpace(fmt.Sprintf("%s %s %s", strings.ReplaceAll(e.Fact.Kind.String(), "_", " "), e.Fact.Payment, e.Fact.Object))
+		rows = append(rows, []string{p.time(&e.CreatedAt), e.Key, cause, state, fmt.Sprint(e.Attempts)})
+	}
+	p.Table(rows)
 }
 
 func (p printer) entry(e Entry) []string {

@@ -326,19 +326,25 @@ func (q *Queries) ForgetEffectBodies(ctx context.Context, before pgtype.Timestam
 }
 
 const getEffectItem = `-- name: GetEffectItem :one
-SELECT claimed_by, claimed_at FROM review_items
-WHERE kind = 'effect_failed' AND subject = $1 AND settled_at IS NULL
+SELECT id, claimed_by, claimed_at, settled_at FROM review_items WHERE kind = 'effect_failed' AND subject = $1
 `
 
 type GetEffectItemRow struct {
+	ID        int64
 	ClaimedBy pgtype.Text
 	ClaimedAt pgtype.Timestamptz
+	SettledAt pgtype.Timestamptz
 }
 
 func (q *Queries) GetEffectItem(ctx context.Context, subject string) (GetEffectItemRow, error) {
 	row := q.db.QueryRow(ctx, getEffectItem, subject)
 	var i GetEffectItemRow
-	err := row.Scan(&i.ClaimedBy, &i.ClaimedAt)
+	err := row.Scan(
+		&i.ID,
+		&i.ClaimedBy,
+		&i.ClaimedAt,
+		&i.SettledAt,
+	)
 	return i, err
 }
 
@@ -602,14 +608,13 @@ func (q *Queries) SetEffects(ctx context.Context, arg SetEffectsParams) error {
 
 const settleEffectItem = `-- name: SettleEffectItem :execrows
 UPDATE review_items SET settled_at = $1::timestamptz, settled_by = $2::text, decision = 'send_again'
-WHERE kind = 'effect_failed' AND subject = $3 AND settled_at IS NULL
-  AND (claimed_by IS NULL OR claimed_by = $2::text OR claimed_at <= $4::timestamptz)
+WHERE id = $3 AND settled_at IS NULL AND (claimed_by IS NULL OR claimed_by = $2::text OR claimed_at <= $4::timestamptz)
 `
 
 type SettleEffectItemParams struct {
 	Now     pgtype.Timestamptz
 	Who     string
-	Subject string
+	ID      int64
 	Expired pgtype.Timestamptz
 }
 
@@ -618,7 +623,7 @@ func (q *Queries) SettleEffectItem(ctx context.Context, arg SettleEffectItemPara
 	result, err := q.db.Exec(ctx, settleEffectItem,
 		arg.Now,
 		arg.Who,
-		arg.Subject,
+		arg.ID,
 		arg.Expired,
 	)
 	if err != nil {
