@@ -184,3 +184,28 @@ func (c *Contract) rule(f flat) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// Members are the paths, as Fields has them, of everything in a JSON text, sorted.
+func Members(text []byte) ([]string, error) {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	membersOf("", v, found)
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+func membersOf(prefix string, v any, found map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			found[prefix+name] = true
+			membersOf(prefix+name+".", member, found)
+		}
+	case []any:
+		for _, item := range v {
+			membersOf(strings.TrimSuffix(prefix, ".")+"[].", item, found)
+		}
+	}
+}

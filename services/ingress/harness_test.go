@@ -171,7 +171,7 @@ func (r *running) post(path string, headers map[string]string, body []byte) int 
 		return -1
 	}
 	defer func() { _ = res.Body.Close() }()
-	if text, _ := io.ReadAll(res.Body); len(text) > 0 && res.StatusCode != http.StatusRequestHeaderFieldsTooLarge { // net/http's own
+	if text := r.lawful(res); len(text) > 0 && res.StatusCode != http.StatusRequestHeaderFieldsTooLarge { // net/http's own
 		r.t.Errorf("POST %s: the answer has a body: %q", path, text)
 	}
 	if res.StatusCode == http.StatusServiceUnavailable && res.Header.Get("Retry-After") == "" {

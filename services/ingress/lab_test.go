@@ -178,7 +178,7 @@ func (r *running) do(method, path, body string, headers ...string) *http.Respons
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = res.Body.Close() })
+	r.lawful(res)
 	return res
 }
 

@@ -47,6 +47,7 @@ func (a *api) do(method, id, body string) *httptest.ResponseRecorder {
 	}
 	w := httptest.NewRecorder()
 	a.handler.ServeHTTP(w, r)
+	a.lawful(method, w)
 	return w
 }
 
