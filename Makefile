@@ -11,7 +11,7 @@ FUZZ_TIME ?= 20s
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PARTS := go run ./integration/parts
 
-.PHONY: help test nightly parts images lint build bench fuzz fuzz-providers dev demo secrets generate clean
+.PHONY: help test nightly parts images lint build bench fuzz fuzz-providers dev demo secrets generate docs release-contract clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,14 @@ generate: ## write again what is generated (tables in docs)
 	go generate work
 	go run ./pkg/order/statemachine >.generated && mv .generated docs/state-machine.md
 	go run ./services/sluice providers --format markdown >.generated && mv .generated docs/providers.md
+
+docs: ## render the contract as pages, into .cache/docs
+	go run ./services/sluice docs --out .cache/docs
+
+release-contract: ## keep the present contract as released; the version is that of its documents
+	@version=$$(sed -n 's/^  version: //p' schemas/asyncapi.yaml); to=schemas/released/$$version; \
+	  if [ -e $$to ]; then echo "$$version is released already; set another info.version in both documents"; exit 1; fi; \
+	  mkdir -p $$to && cp schemas/*.json schemas/*.yaml $$to && cd $$to && LC_ALL=C sha256sum *.* >SHA256SUMS && echo "released $$to"
 
 clean: ## remove what was built here (not Docker's images)
 	rm -rf bin .cache .sluice

@@ -7,7 +7,7 @@ import "embed"
 
 // FS holds the contracts under the names they have in this directory.
 //
-//go:embed *.json *.yaml examples
+//go:embed *.json *.yaml *.md examples
 var FS embed.FS
 
 // Names of the contracts in FS.

@@ -19,8 +19,8 @@ import (
 
 // Config is the part of a process that all roles share.
 type Config struct {
-	// Admin is the address of /livez, /readyz, /metrics and /debug/pprof; keep it
-	// away from the public. Empty: none.
+	// Admin is the address of /livez, /readyz, /metrics, /docs/ and /debug/pprof; keep
+	// it away from the public. Empty: none.
 	Admin string `env:"SLUICE_ADMIN_ADDRESS" envDefault:"127.0.0.1:9090" help:"health, metrics and profiles; keep it from the public; empty: none"`
 	// Grace is how long the roles may drain after a stop was asked for.
 	Grace time.Duration `env:"SLUICE_GRACE" envDefault:"25s" help:"how long the roles may drain at a stop"`

@@ -136,7 +136,7 @@ func TestReadyzNamesEachRoleAndAdminServesTheRest(t *testing.T) {
 	check(200, "ingress: ready\nrelay: ready\n")
 	h.stop()
 	check(503, "ingress: stopping\nrelay: stopping\n")
-	for _, path := range []string{"/livez", "/metrics", "/debug/pprof/"} {
+	for _, path := range []string{"/livez", "/metrics", "/docs/", "/docs/topics.html", "/debug/pprof/"} {
 		if code, _ := get(path); code != 200 {
 			t.Errorf("%s: %d", path, code)
 		}

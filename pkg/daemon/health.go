@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice/pkg/contract/pages"
 )
 
 var (
@@ -87,6 +89,7 @@ func newAdmin(h *health, reg *prometheus.Registry) *http.Server {
 		_, _ = w.Write([]byte(text))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.Handle("/docs/", http.StripPrefix("/docs", pages.Handler()))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

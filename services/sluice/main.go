@@ -51,6 +51,7 @@ type cli struct {
 	Explain   explainCmd    `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
 	Config    configCmd     `cmd:"" group:"operate" help:"Check the configuration."`
 	Health    healthCmd     `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
+	Docs      docsCmd       `cmd:"" group:"try" help:"The contract as pages: topics, HTTP, schemas, examples."`
 	Version   versionCmd    `cmd:"" group:"operate" help:"Say which version this is."`
 }
 
