@@ -208,6 +208,18 @@ func where(cfg kafka.Config) []string {
 	return []string{"KAFKA_BROKERS=" + strings.Join(cfg.Brokers, ","), "KAFKA_TOPIC_PREFIX=" + cfg.TopicPrefix}
 }
 
+// The message that the page shows is one.
+func TestTheMessageOfTheConsumingPageIsOne(t *testing.T) {
+	text := read(t, filepath.Join(harness.Root(), "docs", "consuming.md"))
+	m := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/consuming.md shows no message")
+	}
+	if got, err := status.Decode([]byte(m[1])); err != nil || got.ID() != "A-1.2" {
+		t.Errorf("%s: %v", got.ID(), err)
+	}
+}
+
 // The page's program that keeps orders in PostgreSQL: rebuilt, killed, started
 // again, given repeats and a gap, it works on each message once.
 func TestTheShopOfTheConsumingPageWorksOnEachMessageOnce(t *testing.T) {

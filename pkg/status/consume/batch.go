@@ -50,11 +50,15 @@ type Gap struct {
 	Offset    int64
 }
 
-// String says which versions are missing and how to get them again.
+// String says which versions are missing, and where that showed.
 func (g Gap) String() string {
-	return fmt.Sprintf("order %q: versions %d to %d did not come before partition %d, offset %d. To get them again: "+
-		"consume.Missing reads that partition from its first offset up to %[5]d; GET /v1/orders/{order_id} of the merchant role "+
-		"and `sluice explain` show the order's whole history", g.OrderID, g.From, g.To, g.Partition, g.Offset)
+	return fmt.Sprintf("order %q: versions %d to %d did not come before partition %d, offset %d", g.OrderID, g.From, g.To, g.Partition, g.Offset)
+}
+
+// Again says, for people, how to get the missing versions.
+func (g Gap) Again() string {
+	return fmt.Sprintf("read partition %d of orders.status.v1 again from its first offset up to %d, as consume.Missing does; "+
+		"GET /v1/orders/{order_id} of the merchant role and `sluice explain %s` show the order's whole history", g.Partition, g.Offset, g.OrderID)
 }
 
 // Unreadable is a record that holds no message of this format.

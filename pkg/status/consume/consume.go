@@ -233,7 +233,7 @@ func (r *run) hand(ctx context.Context, records []kafka.Record, snapshot bool) e
 		b.Gaps = nil
 	}
 	if len(b.Gaps) > 0 {
-		r.log.Warn("versions of orders are missing", "gaps", len(b.Gaps), "first", b.Gaps[0].String())
+		r.log.Warn("versions of orders are missing", "gaps", len(b.Gaps), "first", b.Gaps[0].String(), "again", b.Gaps[0].Again())
 	}
 	if len(b.Messages) == 0 {
 		return nil

@@ -86,10 +86,18 @@ func TestWhatAGapMissesCanBeReadAgain(t *testing.T) {
 // Where versions are kept with the work, each message is applied once; where they
 // are kept apart and lost with the crash, at most that one batch comes twice.
 func TestAConsumerThatIsStoppedAnywhereGoesOnWhereItWas(t *testing.T) {
+	for name, every := range map[string]bool{"on the status topic": true, "in a rebuild": false} {
+		t.Run(name, func(t *testing.T) { stopAnywhere(t, every) })
+	}
+}
+
+func stopAnywhere(t *testing.T, every bool) {
 	w := newWorld(t)
 	publish := w.relay()
 	want := map[string]int64{}
 	s := newShop(w)
+	follows := s.follows(w.cfg.TopicPrefix + "shop")
+	follows.Every = every
 	crash := errors.New("crash")
 	for round := range int64(6) {
 		var batch []status.Message
@@ -100,7 +108,7 @@ func TestAConsumerThatIsStoppedAnywhereGoesOnWhereItWas(t *testing.T) {
 			}
 		}
 		publish(batch...)
-		opts := s.follows(w.cfg.TopicPrefix + "shop")
+		opts := follows
 		before, after := round%3 == 1, round%3 == 2
 		opts.Apply = func(ctx context.Context, b consume.Batch) error {
 			if before { // nothing of it was done
@@ -123,7 +131,7 @@ func TestAConsumerThatIsStoppedAnywhereGoesOnWhereItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.start(s.follows(w.cfg.TopicPrefix + "shop"))
+	w.start(follows)
 	s.has(want)
 	for id, n := range s.times {
 		if n != 1 {
@@ -133,6 +141,7 @@ func TestAConsumerThatIsStoppedAnywhereGoesOnWhereItWas(t *testing.T) {
 	if len(s.gaps) > 0 {
 		t.Errorf("gaps %v", s.gaps)
 	}
+	w.committed(w.cfg.TopicPrefix + "shop")
 }
 
 func TestAConsumerThatIsRebuiltWhileMessagesFlowMissesNothing(t *testing.T) {
@@ -175,6 +184,32 @@ func TestAConsumerThatIsRebuiltWhileMessagesFlowMissesNothing(t *testing.T) {
 	}
 }
 
+// A group is not sent through all of the status topic after a rebuild: its offsets
+// are where that topic ended before, in every partition, empty ones too.
+func TestARebuildLeavesTheGroupBehindWhatItRead(t *testing.T) {
+	w := newWorld(t)
+	w.relay()(message("a", 1), message("a", 2))
+	s := newShop(w)
+	opts := s.follows(w.cfg.TopicPrefix + "shop")
+	stop := w.start(opts)
+	w.committed(opts.Group)
+	_ = stop()
+	s.has(map[string]int64{"a": 2})
+	offsets, err := kafka.NewOffsets(t.Context(), w.cfg, w.log, w.cfg.Topic(kafka.Status))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer offsets.Close()
+	at, err := offsets.Group(t.Context(), opts.Group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := offsets.Committed(t.Context())
+	if diff := cmp.Diff(end, at); err != nil || diff != "" {
+		t.Errorf("%v, offsets (-end +group):\n%s", err, diff)
+	}
+}
+
 // A transaction that is open in the middle of a rebuild is in neither part of it,
 // unless the offsets are the right ones: the committed end of the one topic, the
 // end of the other.
@@ -214,6 +249,33 @@ func TestARebuildDoesNotMissATransactionThatIsOpen(t *testing.T) {
 				t.Errorf("gaps %v", s.gaps)
 			}
 		})
+	}
+}
+
+// A message is committed on the status topic while, on the latest topic, another
+// transaction is open before it: its committed end lies before the message, its end
+// behind.
+func TestARebuildWaitsForATransactionThatIsOpenBeforeAMessage(t *testing.T) {
+	w := newWorld(t)
+	cl := testkit.Client(t, w.cfg, kgo.TransactionalID(w.cfg.TopicPrefix+"other"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	r := w.on(kafka.Latest, message("a", 9))
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w.relay()(message("a", 1), message("a", 2))
+	s := newShop(w)
+	w.start(s.follows(w.cfg.TopicPrefix + "shop"))
+	w.relay()(message("b", 1))
+	// The rebuild reads while it is open, and cannot end before it does.
+	if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	s.has(map[string]int64{"a": 2, "b": 1})
+	if len(s.gaps) > 0 {
+		t.Errorf("gaps %v", s.gaps)
 	}
 }
 

@@ -91,11 +91,14 @@ func TestARecordThatIsNoMessageIsNamedAndTheOthersAreRead(t *testing.T) {
 	}
 }
 
-func TestAGapSaysHowToGetItsVersionsAgain(t *testing.T) {
-	said := Gap{"A-1", 3, 4, 2, 17}.String()
-	for _, want := range []string{`"A-1"`, "versions 3 to 4", "partition 2", "up to 17", "consume.Missing", "GET /v1/orders/", "sluice explain"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q does not say %q", said, want)
+func TestAGapSaysWhatIsMissingAndHowToGetItAgain(t *testing.T) {
+	g := Gap{"A-1", 3, 4, 2, 17}
+	if got, want := g.String(), `order "A-1": versions 3 to 4 did not come before partition 2, offset 17`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, want := range []string{"partition 2 ", "up to 17,", "consume.Missing", "GET /v1/orders/", "`sluice explain A-1`"} {
+		if !strings.Contains(g.Again(), want) {
+			t.Errorf("%q does not say %q", g.Again(), want)
 		}
 	}
 }

@@ -183,6 +183,39 @@ func (w *world) start(opts consume.Options) (stop func() error) {
 	return stop
 }
 
+// committed waits until the group has committed all that there is; behind the last
+// message lies a transaction's marker, which nobody commits.
+func (w *world) committed(group string) {
+	w.Helper()
+	offsets, err := kafka.NewOffsets(w.Context(), w.cfg, w.log, w.cfg.Topic(kafka.Status))
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer offsets.Close()
+	extent, err := offsets.Extent(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	limit, tick := time.After(patience), time.NewTicker(50*time.Millisecond)
+	defer tick.Stop()
+	for {
+		at, err := offsets.Group(w.Context(), group)
+		if err != nil {
+			w.Fatal(err)
+		}
+		behind := maps.Clone(extent.End)
+		maps.DeleteFunc(behind, func(p int32, end int64) bool { return at[p] >= end-1 })
+		if len(behind) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			w.Fatalf("after %s group %s is at %v of %v", patience, group, at, extent.End)
+		}
+	}
+}
+
 // run runs a consumer that ends by itself.
 func (w *world) run(opts consume.Options) error {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)

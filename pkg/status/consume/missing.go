@@ -11,7 +11,7 @@ import (
 // Missing reads the messages of a gap again, as far as orders.status.v1 still has
 // them, in the order of their versions. It reads the partition from its first
 // offset up to the gap's, in no group. Fewer than g.To-g.From+1: the others are
-// only in the order's history (see Gap.String).
+// only in the order's history (see Gap.Again).
 func Missing(ctx context.Context, cfg kafka.Config, log *slog.Logger, g Gap) ([]status.Message, error) {
 	topic := cfg.Topic(kafka.Status)
 	offsets, err := kafka.NewOffsets(ctx, cfg, log, topic)
