@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,6 +43,24 @@ func VectorSecret(name, value string) Secret { return Secret{Name: name, value: 
 func (s Secret) String() string       { return "secret " + s.Name }
 func (s Secret) GoString() string     { return s.String() }
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Mask replaces the secret wherever a text shows it, also without its prefix and as
+// URLs and JSON escape it.
+func (s Secret) Mask(text, by string) string {
+	value := string(s.value)
+	bare := value
+	for _, prefix := range []string{secretPrefix, privateKeyPrefix, publicKeyPrefix} {
+		bare = strings.TrimPrefix(bare, prefix)
+	}
+	for _, v := range []string{value, bare} {
+		for _, form := range []string{v, url.QueryEscape(v), strings.ReplaceAll(v, "/", `\/`)} {
+			if form != "" {
+				text = strings.ReplaceAll(text, form, by)
+			}
+		}
+	}
+	return text
+}
 
 // placeholders are values that samples and templates carry; compared without
 // case, and without the prefix a provider puts before its secrets.
