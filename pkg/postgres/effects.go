@@ -99,7 +99,7 @@ type Attempt struct {
 }
 
 // MaxAnswer is how many bytes of an answer are kept.
-const MaxAnswer = 256
+const MaxAnswer = 512
 
 // FinishEffects writes down what became of attempts, in one transaction, and says of
 // each whether it decided its effect. An attempt whose lease is over decides nothing

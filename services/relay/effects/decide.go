@@ -131,6 +131,10 @@ func (w waits) decide(a answer, try, attempts int, now time.Time, random func(ti
 	if d.class == throttled || d.class == unavailable {
 		d.quiet = asked
 	}
+	if d.class == stopped { // nobody has refused it
+		d.retryAt = now
+		return d
+	}
 	if try >= attempts {
 		d.outcome = postgres.AttemptFailed
 		return d
@@ -138,9 +142,6 @@ func (w waits) decide(a answer, try, attempts int, now time.Time, random func(ti
 	wait := random(w.bound(try)) // full jitter: what failed together does not come back together
 	if asked > 0 {
 		wait = max(wait, asked+random(asked/10+w.base))
-	}
-	if d.class == stopped {
-		wait = 0
 	}
 	d.retryAt = now.Add(wait)
 	return d

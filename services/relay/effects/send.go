@@ -29,7 +29,7 @@ const (
 	// maxAnswer is how much of an answer is read, so that connections are used again;
 	// keptAnswer how much is kept.
 	maxAnswer  = 16 << 10
-	keptAnswer = 512
+	keptAnswer = postgres.MaxAnswer
 )
 
 // answer is what an attempt brought. A status of 0 is none; class then says why.
@@ -59,9 +59,9 @@ type way struct {
 }
 
 func newCaller(d effect.Declaration, w way) (*caller, error) {
-	signer, err := webhook.Builtin("standard_webhooks")
-	if err != nil {
-		return nil, fmt.Errorf("effect %q: %w", d.Name, err)
+	signer, ok := webhook.Builtin("standard_webhooks")
+	if !ok {
+		return nil, fmt.Errorf("effect %q: nobody can sign", d.Name)
 	}
 	if len(d.Secrets) == 0 {
 		return nil, fmt.Errorf("effect %q: no secret was resolved", d.Name)
@@ -170,7 +170,7 @@ func classify(ctx context.Context, err error) class {
 		return timedOut
 	case errors.As(err, &dns):
 		return noName
-	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert):
+	case errors.As(err, &certificate), errors.As(err, &record), errors.As(err, &alert), errors.Is(err, http.ErrSchemeMismatch):
 		return noTLS
 	case errors.As(err, &op) && op.Op == "dial":
 		return noConnection
