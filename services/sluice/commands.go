@@ -34,7 +34,7 @@ func (relayCmd) Run(ctx context.Context, c *console) error {
 }
 
 func (relayCmd) Help() string {
-	return roleHelp[relaySettings](`Publishes every change of an order, in order, to the status topic.`,
+	return roleHelp[relaySettings](`Publishes every change of an order, in order, to the status topic, and calls whom the effects file names.`,
 		`KAFKA_BROKERS=kafka:9092 DATABASE_URL=postgres://… sluice relay`)
 }
 

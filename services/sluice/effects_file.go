@@ -28,6 +28,14 @@ func (f effects) rules() (effect.Set, error) {
 	return effect.LoadWithoutSecrets(f.File, os.ReadFile)
 }
 
+// calls reads the effects file with what the calls need to be made.
+func (f effects) calls(e environment) (effect.Set, error) {
+	if f.File == "" {
+		return effect.Set{}, nil
+	}
+	return effect.Load(f.File, e.lookup, os.ReadFile)
+}
+
 // declare gives a role's store its effects, and says which roles have others: an
 // order that one of them changes does not cause the same.
 func (f effects) declare(ctx context.Context, store *postgres.Store, role string, log *slog.Logger) (effect.Set, error) {

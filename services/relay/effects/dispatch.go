@@ -25,8 +25,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	writing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	defer context.AfterFunc(ctx, func() {
-		time.AfterFunc(d.cfg.DrainTimeout, func() { cut(errStopped) })
-		time.AfterFunc(d.cfg.DrainTimeout+finishTimeout, giveUp)
+		time.AfterFunc(d.cfg.Drain, func() { cut(errStopped) })
+		time.AfterFunc(d.cfg.Drain+finishTimeout, giveUp)
 	})()
 
 	var callers, writers sync.WaitGroup
@@ -47,7 +47,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 
 // work claims what there is room for until ctx ends, and begins each.
 func (d *Dispatcher) work(ctx context.Context, begin func(*line, postgres.Effect, time.Time)) {
-	tick := time.NewTicker(d.cfg.PollInterval)
+	tick := time.NewTicker(d.cfg.Poll)
 	defer tick.Stop()
 	look, failures := true, 0
 	for ctx.Err() == nil {

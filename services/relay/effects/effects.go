@@ -33,8 +33,8 @@ type Config struct {
 	Concurrency int `env:"SLUICE_RELAY_EFFECTS_CONCURRENCY" envDefault:"256" help:"most calls at a time"`
 	// PerDestination is how many calls of one destination are under way at most.
 	PerDestination int `env:"SLUICE_RELAY_EFFECTS_PER_DESTINATION" envDefault:"32" help:"most calls to one destination at a time"`
-	// PollInterval is how often it looks for effects that are due.
-	PollInterval time.Duration `env:"SLUICE_RELAY_EFFECTS_POLL_INTERVAL" envDefault:"100ms" help:"how often it looks for effects that are due"`
+	// Poll is how often it looks for effects that are due.
+	Poll time.Duration `env:"SLUICE_RELAY_EFFECTS_POLL_INTERVAL" envDefault:"100ms" help:"how often it looks for effects that are due"`
 	// LeaseMargin is how much longer than its timeout an attempt is this dispatcher's.
 	LeaseMargin time.Duration `env:"SLUICE_RELAY_EFFECTS_LEASE_MARGIN" envDefault:"10s" help:"how long after its timeout an attempt of a dead relay is another's"`
 	// BackoffBase and BackoffMax bound how long a retry waits: a random part of the
@@ -48,9 +48,9 @@ type Config struct {
 	BreakAfter int           `env:"SLUICE_RELAY_EFFECTS_BREAK_AFTER" envDefault:"5" help:"failures in a row that stop the calls to a destination"`
 	BreakFor   time.Duration `env:"SLUICE_RELAY_EFFECTS_BREAK_FOR" envDefault:"10s" help:"for how long at first"`
 	BreakMax   time.Duration `env:"SLUICE_RELAY_EFFECTS_BREAK_MAX" envDefault:"2m" help:"for how long at most"`
-	// DrainTimeout is how long a stop waits for calls that are under way. After it they
+	// Drain is how long a stop waits for calls that are under way. After it they
 	// are cut, which counts as an attempt without an answer.
-	DrainTimeout time.Duration `env:"SLUICE_RELAY_EFFECTS_DRAIN_TIMEOUT" envDefault:"12s" help:"how long a stop waits for calls under way"`
+	Drain time.Duration `env:"SLUICE_RELAY_EFFECTS_DRAIN_TIMEOUT" envDefault:"12s" help:"how long a stop waits for calls under way"`
 	// Proxy is the address of an HTTP proxy for all calls. It looks names up, so it
 	// decides what may be reached. Empty: none, whatever HTTP_PROXY says.
 	Proxy string `env:"SLUICE_RELAY_EFFECTS_PROXY" help:"HTTP proxy for all calls, which then guards what is reached" json:"-"`
@@ -74,8 +74,8 @@ func (c Config) Check() error {
 	for _, d := range []struct {
 		name string
 		is   time.Duration
-	}{{"POLL_INTERVAL", c.PollInterval}, {"LEASE_MARGIN", c.LeaseMargin}, {"BACKOFF_BASE", c.BackoffBase},
-		{"BREAK_FOR", c.BreakFor}, {"DRAIN_TIMEOUT", c.DrainTimeout}} {
+	}{{"POLL_INTERVAL", c.Poll}, {"LEASE_MARGIN", c.LeaseMargin}, {"BACKOFF_BASE", c.BackoffBase},
+		{"BREAK_FOR", c.BreakFor}, {"DRAIN_TIMEOUT", c.Drain}} {
 		if d.is <= 0 {
 			problem(d.name, "must be positive")
 		}

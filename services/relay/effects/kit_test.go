@@ -96,8 +96,8 @@ func logTo(t testing.TB) *slog.Logger {
 }
 
 func config() Config {
-	return Config{Concurrency: 64, PerDestination: 16, PollInterval: 10 * time.Millisecond, LeaseMargin: 10 * time.Second, BackoffBase: 30 * time.Second,
-		BackoffMax: 6 * time.Hour, RetryAfterMax: 24 * time.Hour, BreakAfter: 5, BreakFor: 10 * time.Second, BreakMax: 2 * time.Minute, DrainTimeout: 5 * time.Second}
+	return Config{Concurrency: 64, PerDestination: 16, Poll: 10 * time.Millisecond, LeaseMargin: 10 * time.Second, BackoffBase: 30 * time.Second,
+		BackoffMax: 6 * time.Hour, RetryAfterMax: 24 * time.Hour, BreakAfter: 5, BreakFor: 10 * time.Second, BreakMax: 2 * time.Minute, Drain: 5 * time.Second}
 }
 
 // verified is nil if the request carries a signature that the secret made at a time
