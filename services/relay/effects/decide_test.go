@@ -57,7 +57,7 @@ func TestRetriesWaitDoublyLongAtMostAndAnyPartOfIt(t *testing.T) { // O43
 	now := time.Now()
 	var low, high bool
 	for range 200 {
-		wait := w.decide(answer{status: 503}, 3, 12, now, func(d time.Duration) time.Duration { return rand.N(d) }).retryAt.Sub(now)
+		wait := w.decide(answer{status: 503}, 3, 12, now, rand.N).retryAt.Sub(now)
 		if wait < 0 || wait >= 2*time.Minute {
 			t.Fatalf("a wait of %v", wait)
 		}

@@ -175,7 +175,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 
 func newDispatcher(cfg Config, deps Deps, w way) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, log: deps.Log, metrics: newMetrics(deps.Registry), store: deps.Store, owner: deps.Owner, now: deps.Now,
-		random: func(below time.Duration) time.Duration { return rand.N(below) },
+		random: rand.N[time.Duration],
 		waits:  waits{base: cfg.BackoffBase, longest: cfg.BackoffMax, retryAfter: cfg.RetryAfterMax},
 		lines:  map[string]*line{}, ended: make(chan ended, cfg.Concurrency)}
 	byName := map[string]*destination{}

@@ -1,7 +1,6 @@
 package effects
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,8 +22,6 @@ const (
 	oldSecretText = "whsec_c2VydmljZXMtcmVsYXktZWZmZWN0cy0wMDAw"
 	tokenText     = "Bearer tok_4f5g/6h7j+8k9l"
 )
-
-var loopback = effect.Allow{Hosts: []string{"127.0.0.1", "localhost"}}
 
 // declared are effects by the text of their file's list.
 func declared(t testing.TB, list string) effect.Set {
@@ -126,8 +123,6 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
-
-func background(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
 
 func contains(text string, parts ...string) bool {
 	for _, p := range parts {
