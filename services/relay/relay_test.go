@@ -348,7 +348,7 @@ func TestARowOfALaterReleaseStopsTheRelayRatherThanBeSkipped(t *testing.T) {
 
 func TestEveryProblemOfTheConfigurationIsNamed(t *testing.T) {
 	_, err := New(Config{}, Deps{})
-	for _, want := range []string{"SLUICE_RELAY_BATCH", "SLUICE_RELAY_POLL_INTERVAL", "SLUICE_RELAY_LEASE_TTL", "SLUICE_RELAY_DRAIN_TIMEOUT"} {
+	for _, want := range []string{"SLUICE_RELAY_BATCH", "SLUICE_RELAY_TRANSACTIONS", "SLUICE_RELAY_POLL_INTERVAL", "SLUICE_RELAY_LEASE_TTL", "SLUICE_RELAY_DRAIN_TIMEOUT"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in: %v", want, err)
 		}

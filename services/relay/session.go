@@ -20,7 +20,7 @@ const behindInterval = 2 * time.Millisecond
 const backlogLimit = 1000
 
 // session owns shards and publishes them. Its one goroutine reads for all shards
-// at once, because one query over 64 costs little more than over one, and hands
+// at once, because one query over all costs little more than over one, and hands
 // each shard's rows to its lane; the lanes wait for Kafka, each for itself.
 type session struct {
 	*Relay

@@ -127,9 +127,9 @@ CREATE TABLE relay_shards (
   lease_until timestamptz NOT NULL DEFAULT '-infinity',
   cursor      bigint      NOT NULL DEFAULT 0
 ) WITH (fillfactor = 20);
-INSERT INTO relay_shards (shard) SELECT generate_series(0, 63);
+INSERT INTO relay_shards (shard) SELECT generate_series(0, 7);
 
--- Which relays are alive: the fair share of each is 64 by their number.
+-- Which relays are alive: the fair share of each is the shards by their number.
 CREATE TABLE relay_instances (
   owner       text PRIMARY KEY,
   alive_until timestamptz NOT NULL
