@@ -305,6 +305,31 @@ func TestThePythonProgramOfTheConsumingPageRebuildsAndGoesOn(t *testing.T) {
 	}
 }
 
+// kcat ends behind the last message, where a transaction's marker lies, and shows
+// nothing of one that was aborted.
+func TestTheCommandsOfTheConsumingPageReadWhatIsCommitted(t *testing.T) {
+	p, cfg := consumingPage(t), testkit.Kafka(t, 0)
+	publish := publisher(t, cfg)
+	publish("A-1", 1, 2)
+	cl := testkit.Client(t, cfg, kgo.TransactionalID(cfg.TopicPrefix+"other"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: cfg.Topic(kafka.Status), Key: []byte("A-1"), Value: []byte("never happened")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	publish("A-2", 1)
+	for text, messages := range map[string]int{"partition %p": 3, "awk -F": 2} {
+		said := types(t, t.TempDir(), where(cfg), p.command(t, text))
+		if strings.Count(said, `"specversion":"1.0"`) != messages || strings.Contains(said, "never") {
+			t.Errorf("%s, want %d messages:\n%s", text, messages, said)
+		}
+	}
+}
+
 // Someone new, with `sluice dev` running, types the page from top to bottom.
 func TestSomeoneNewFollowsTheConsumingPage(t *testing.T) {
 	if _, err := exec.LookPath("kcat"); err != nil {
