@@ -28,7 +28,7 @@ func (d *Deployment) BooksBalance() {
 // deployment: nothing accepted is missing from the raw topic, the books add up,
 // and for each order the state, the last transition and the last message agree,
 // versions run 1..n on the topic, each names the status before it, and a message
-// id always comes with the same bytes. Everything on every topic obeys the published
+// id comes once. Everything on every topic obeys the published
 // contract. accepted are the event ids answered 2xx.
 func (d *Deployment) Sound(accepted []string) {
 	d.T.Helper()
@@ -71,6 +71,8 @@ func (d *Deployment) published() error {
 		if was, ok := bytes[m.ID()]; ok {
 			if was != string(r.Value) {
 				d.T.Errorf("message %s was published with two contents", m.ID())
+			} else {
+				d.T.Errorf("message %s was published twice", m.ID())
 			}
 			continue
 		}

@@ -21,6 +21,7 @@ const (
 	Fetch         int16 = 1
 	Metadata      int16 = 3
 	OffsetCommit  int16 = 8
+	EndTxn        int16 = 26
 	findCoord     int16 = 10
 	describeClust int16 = 60
 )

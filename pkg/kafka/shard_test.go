@@ -75,7 +75,7 @@ func TestAShardsCursorIsTheOneOfItsLastTransaction(t *testing.T) {
 	if c := cursorOf(t, cfg, 7); c != "at 39" {
 		t.Errorf("the cursor is %q", c)
 	}
-	if c := cursorOf(t, cfg, 8); c != "" {
+	if c := cursorOf(t, cfg, 6); c != "" {
 		t.Errorf("another shard has the cursor %q", c)
 	}
 }
