@@ -1,7 +1,11 @@
 package harness
 
 import (
+	"bytes"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"sluice/pkg/contract/validate"
@@ -42,6 +46,43 @@ func (d *Deployment) Lawful(foreign ...Place) {
 			}
 		}
 	}
+}
+
+// lawful holds every answer of ingress, and of the merchant about orders, against
+// the published contract on its way to the test.
+type lawful struct {
+	*Deployment
+	http.RoundTripper
+}
+
+// CloseIdleConnections is for http.Client.CloseIdleConnections.
+func (l lawful) CloseIdleConnections() {
+	l.RoundTripper.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l lawful) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := l.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil { // it broke off; what came of it is the test's
+		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), res.Body))
+		return res, nil
+	}
+	_ = res.Body.Close()
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	switch {
+	case strings.HasPrefix(req.URL.Path, "/v1/orders/"):
+		err = l.Contract().Answer(req.Method+" /v1/orders/{order_id}", res.StatusCode, res.Header, body)
+	case strings.HasPrefix(req.URL.Path, "/webhooks/") && res.Header.Get("Content-Type") != "application/json; charset=utf-8": // Payme's and Click's
+		err = l.Contract().IngressAnswer(res.StatusCode, res.Header, body)
+	}
+	if err != nil {
+		l.T.Errorf("%s %s was answered against the contract: %v", req.Method, req.URL.Path, err)
+	}
+	return res, nil
 }
 
 // Place is where a record lies in a topic.

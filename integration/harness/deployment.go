@@ -61,6 +61,7 @@ func New(t testing.TB, partitions int32) *Deployment {
 	}
 	t.Cleanup(d.Proxy.Close)
 	d.brokers = d.Proxy.Addr()
+	d.HTTP.Transport = lawful{d, d.HTTP.Transport}
 	return d
 }
 

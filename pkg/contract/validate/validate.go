@@ -158,6 +158,41 @@ func headerObject(headers []event.Header, foreign bool) (map[string]any, error) 
 	return object, nil
 }
 
+// Request says what is wrong with a request to an operation of openapi.yaml, or with
+// Sluice's own call of a webhook: the headers that must be there and their form, and
+// its body, of a media type that the operation names.
+func (v *Validator) Request(operation string, header http.Header, body []byte) error {
+	i := slices.IndexFunc(v.Operations, func(o contract.Operation) bool { return o.Name() == operation })
+	if i < 0 {
+		return fmt.Errorf("the contract knows no operation %s", operation)
+	}
+	o := v.Operations[i]
+	for _, p := range o.Parameters {
+		if p.In != "header" {
+			continue
+		}
+		value := header.Values(p.Name)
+		if len(value) == 0 && !p.Required {
+			continue
+		}
+		pattern, _ := p.Schema["pattern"].(string)
+		if len(value) != 1 || !regexp.MustCompile(pattern).MatchString(value[0]) {
+			return fmt.Errorf("%s: the header %s is missing, comes twice or has another form than %s", operation, p.Name, pattern)
+		}
+	}
+	if o.Request == nil {
+		return nil
+	}
+	media, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	switch schema, known := o.Request.Types[media]; {
+	case !known:
+		return fmt.Errorf("%s: the body is %q, which the contract does not know", operation, media)
+	case schema != "":
+		return v.JSON(schema, body)
+	}
+	return nil
+}
+
 // answerHeaders are those that an answer of ingress is judged by.
 var answerHeaders = []string{"Retry-After", "Allow", "Content-Type", "Connection", "X-Content-Type-Options"}
 

@@ -275,3 +275,39 @@ func TestEveryEffectsBodyObeysItsSchema(t *testing.T) {
 		}
 	}
 }
+
+func TestACallOfAnEffectIsHeldAgainstItsWebhook(t *testing.T) {
+	v := current(t)
+	body := read(t, "examples/order.effect.v1/good/fulfil.json")
+	const call = "POST webhook effect"
+	for _, c := range []struct {
+		name   string
+		change func(http.Header)
+		wrong  string
+	}{
+		{"as it is", func(http.Header) {}, ""},
+		{"signed twice", func(h http.Header) { h.Set("webhook-signature", "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4= v1,AAAA") }, ""},
+		{"without its key", func(h http.Header) { h.Del("Idempotency-Key") }, "Idempotency-Key"},
+		{"with two keys", func(h http.Header) { h.Add("Idempotency-Key", "fulfil_5d41402abc4b2a76b9719d911017c592") }, "Idempotency-Key"},
+		{"with a key of another form", func(h http.Header) { h.Set("Idempotency-Key", "7") }, "Idempotency-Key"},
+		{"not signed", func(h http.Header) { h.Del("webhook-signature") }, "webhook-signature"},
+		{"signed otherwise", func(h http.Header) { h.Set("webhook-signature", "sha256=00") }, "webhook-signature"},
+		{"at a time in words", func(h http.Header) { h.Set("webhook-timestamp", "now") }, "webhook-timestamp"},
+		{"as plain JSON", func(h http.Header) { h.Set("Content-Type", "application/json") }, "application/json"},
+	} {
+		h := http.Header{}
+		h.Set("Content-Type", "application/cloudevents+json")
+		h.Set("webhook-id", "fulfil_5d41402abc4b2a76b9719d911017c592")
+		h.Set("Idempotency-Key", "fulfil_5d41402abc4b2a76b9719d911017c592")
+		h.Set("webhook-timestamp", "1764504002")
+		h.Set("webhook-signature", "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=")
+		c.change(h)
+		err := v.Request(call, h, body)
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: want %q, got %v", c.name, c.wrong, err)
+		}
+	}
+	if err := v.Request("PUT /v1/orders/{order_id}", http.Header{"Content-Type": {"application/json"}}, []byte(`{}`)); err == nil {
+		t.Error("an empty registration passes")
+	}
+}
