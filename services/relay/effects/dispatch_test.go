@@ -31,7 +31,7 @@ func (l *ledger) add(name string, n int) {
 	for range n {
 		k := effect.Key{byte(len(l.at)), byte(len(l.at) >> 8), byte(len(l.at) >> 16)}
 		l.at[k] = time.Time{}
-		l.due[name] = append(l.due[name], postgres.Effect{Key: k, Name: name, Body: []byte("{}")})
+		l.due[name] = append(l.due[name], postgres.Effect{Key: k, Name: name, Body: bodyOf(name, k)})
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"sluice/pkg/effect"
+	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/status"
 	"sluice/pkg/webhook"
 )
 
@@ -53,7 +55,14 @@ func callerOf(t testing.TB, d effect.Declaration, w way) *caller {
 	return c
 }
 
-var anEffect = postgres.Effect{Key: effect.Key{1, 2, 3}, Name: "fulfil", OrderID: "o-1", Attempt: 1, Try: 1, Body: []byte(`{"id":"fulfil_01"}`)}
+var anEffect = postgres.Effect{Key: effect.Key{1, 2, 3}, Name: "fulfil", OrderID: "o-1", Attempt: 1, Try: 1, Body: bodyOf("fulfil", effect.Key{1, 2, 3})}
+
+// bodyOf is what the store would keep of an effect.
+func bodyOf(name string, k effect.Key) []byte {
+	return effect.Body(name, k, effect.Fact{Source: "stripe", Kind: order.KindPaid, Payment: "pi_1"}, status.Message{
+		OrderID: "o-1", Version: 2, Previous: order.Pending, Status: order.Paid, Currency: "EUR",
+		Cause: status.Cause{Source: "stripe", EventID: "evt_1"}, ChangedAt: time.Unix(1_764_504_000, 0)})
+}
 
 // requests are what a server saw.
 type requests struct {
@@ -79,8 +88,10 @@ func server(t testing.TB, handler http.HandlerFunc) (*httptest.Server, *requests
 	r := &requests{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
+		one := seen{req.Method, req.URL.RequestURI(), req.Header.Clone(), string(body)}
+		lawful(t, one)
 		r.mu.Lock()
-		r.all = append(r.all, seen{req.Method, req.URL.RequestURI(), req.Header.Clone(), string(body)})
+		r.all = append(r.all, one)
 		r.mu.Unlock()
 		handler(w, req)
 	}))
