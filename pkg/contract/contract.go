@@ -146,7 +146,13 @@ func resolve(v, root any, path []string) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return resolve(to, root, append(slices.Clone(path), ref))
+			found, err := resolve(to, root, append(slices.Clone(path), ref))
+			if said, ok := v["description"]; ok && err == nil { // it says more than what it refers to
+				if members, ok := found.(map[string]any); ok {
+					members["description"] = said
+				}
+			}
+			return found, err
 		}
 		out := make(map[string]any, len(v))
 		for name, member := range v {
