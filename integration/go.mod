@@ -75,6 +75,7 @@ require (
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.23.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.10.2 // indirect
@@ -105,6 +106,7 @@ require (
 require (
 	github.com/prometheus/client_golang v1.25.0
 	sluice/pkg v0.0.0
+	sluice/schemas v0.0.0
 	sluice/services v0.0.0-00010101000000-000000000000
 )
 
