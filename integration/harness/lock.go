@@ -37,3 +37,11 @@ func (l *Locker) Release() {
 	_ = l.tx.Rollback(context.Background())
 	_ = l.conn.Close(context.Background())
 }
+
+// Count is the one number that query answers, in the locker's transaction.
+func (l *Locker) Count(query string) (n int64) {
+	if err := l.tx.QueryRow(context.Background(), query).Scan(&n); err != nil {
+		return -1
+	}
+	return n
+}
