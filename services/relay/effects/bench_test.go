@@ -89,13 +89,20 @@ func (w *world) start(owner string, cfg Config, list string) (d *Dispatcher, sto
 // until waits for a condition.
 func (w *world) until(what string, met func() bool) {
 	w.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	limit := time.After(60 * time.Second)
 	for !met() {
 		select {
 		case <-tick.C:
 		case <-limit:
+			rows, _ := w.db.Query("SELECT class, count(*) FROM effect_attempts GROUP BY 1")
+			for rows.Next() {
+				var c string
+				var n int
+				_ = rows.Scan(&c, &n)
+				w.Logf("class %q: %d", c, n)
+			}
 			w.Fatalf("waited a minute until %s", what)
 		}
 	}
