@@ -100,28 +100,29 @@ func (q *Queries) AddEffects(ctx context.Context, arg AddEffectsParams) ([]pgtyp
 
 const claimEffects = `-- name: ClaimEffects :many
 WITH due AS (
-  SELECT c.key, c.state, c.attempt, c.claimed_at, w.lease_until
-  FROM (SELECT unnest($3::text[]) AS effect, unnest($4::int[]) AS n, unnest($5::timestamptz[]) AS lease_until) w
+  SELECT c.key, c.state, c.attempt, c.claimed_at
+  FROM (SELECT unnest($2::text[]) AS effect, unnest($5::int[]) AS n) w
   CROSS JOIN LATERAL (
     SELECT e.key, e.state, e.attempt, e.claimed_at FROM effects e
-    WHERE e.effect = w.effect AND e.state IN (0, 1) AND e.due_at <= $1::timestamptz
+    WHERE e.effect = w.effect AND e.state IN (0, 1) AND e.due_at <= $3::timestamptz
     ORDER BY e.due_at LIMIT w.n FOR UPDATE SKIP LOCKED) c
 ), lost AS (
   INSERT INTO effect_attempts (key, attempt, status, latency_ms, started_at, class, answer)
   SELECT d.key, d.attempt, 0, 0, d.claimed_at, 'lost', '' FROM due d WHERE d.state = 1
   ON CONFLICT DO NOTHING
 )
-UPDATE effects f SET state = 1, attempt = f.attempt + 1, due_at = d.lease_until, claimed_at = $1::timestamptz, claimed_by = $2::text
-FROM due d, orders o WHERE f.key = d.key AND o.order_no = f.order_no
+UPDATE effects f SET state = 1, attempt = f.attempt + 1, due_at = ($1::timestamptz[])[array_position($2::text[], f.effect)],
+  claimed_at = $3::timestamptz, claimed_by = $4::text
+FROM orders o WHERE f.key = ANY(ARRAY(SELECT d.key FROM due d)) AND o.order_no = f.order_no
 RETURNING f.key, f.effect, o.order_id, f.order_no, f.attempt, f.series, f.created_at, f.body
 `
 
 type ClaimEffectsParams struct {
+	LeaseUntil []pgtype.Timestamptz
+	Effects    []string
 	Now        pgtype.Timestamptz
 	Owner      string
-	Effects    []string
 	Ns         []int32
-	LeaseUntil []pgtype.Timestamptz
 }
 
 type ClaimEffectsRow struct {
@@ -137,13 +138,15 @@ type ClaimEffectsRow struct {
 
 // One index range an effect: what is due of one never lies behind another's backlog.
 // What is locked is being withdrawn, claimed or finished; it comes next time.
+// The keys go through an array: the planner takes a join with what is due for thousands
+// of rows and reads the whole table (60 ms at 20,000 rows on 2026-11-30; 1 ms so).
 func (q *Queries) ClaimEffects(ctx context.Context, arg ClaimEffectsParams) ([]ClaimEffectsRow, error) {
 	rows, err := q.db.Query(ctx, claimEffects,
+		arg.LeaseUntil,
+		arg.Effects,
 		arg.Now,
 		arg.Owner,
-		arg.Effects,
 		arg.Ns,
-		arg.LeaseUntil,
 	)
 	if err != nil {
 		return nil, err
