@@ -39,6 +39,11 @@ func (f fake) Run(ctx context.Context) error {
 
 func (f fake) Ready() error { return f.ready }
 
+// noted has something to say.
+type noted struct{ fake }
+
+func (noted) Notes() []string { return []string{"one thing", "another"} }
+
 func role(name string, f fake) Role {
 	return Role{Name: name, Start: func(context.Context) (Worker, error) { return f, nil }}
 }
@@ -134,6 +139,9 @@ func TestReadyzNamesEachRoleAndAdminServesTheRest(t *testing.T) {
 	check(503, "ingress: ready\nrelay: no broker\n")
 	h.started(1, fake{})
 	check(200, "ingress: ready\nrelay: ready\n")
+	h.started(1, noted{})
+	check(200, "ingress: ready\nrelay: ready\nrelay: one thing\nrelay: another\n")
+	h.started(1, fake{})
 	h.stop()
 	check(503, "ingress: stopping\nrelay: stopping\n")
 	for _, path := range []string{"/livez", "/metrics", "/docs/", "/docs/topics.html", "/debug/pprof/"} {

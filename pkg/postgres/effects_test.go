@@ -3,7 +3,10 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -337,5 +340,119 @@ func TestRolesWithOtherEffectsAreFound(t *testing.T) {
 	s.WithEffects(declared(t, strings.Replace(fulfil, "fulfilment.example", "elsewhere.example", 1)))
 	if others, err = s.DeclareEffects(t.Context(), at, "merchant"); err != nil || len(others) != 0 {
 		t.Errorf("one that calls another address finds %v, %v", others, err)
+	}
+}
+
+// Corrections back and forth while dispatchers claim and finish: nothing deadlocks,
+// nothing is done twice, and in the end what is implied and not done is due.
+func TestDispatchersAndCorrectionsAtOnce(t *testing.T) {
+	const orders, rounds = 20, 12
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	var mu sync.Mutex
+	done := map[string]int{}
+	ctx, stop := context.WithCancel(t.Context())
+	var dispatchers, writers sync.WaitGroup
+	for n := range 3 {
+		dispatchers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 3))
+			for ctx.Err() == nil {
+				claimed, err := s.ClaimEffects(context.Background(), at, "test", postgres.Wanted{Name: "fulfil", N: 5, Lease: time.Hour})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var made []postgres.Attempt
+				for _, e := range claimed {
+					made = append(made, postgres.Attempt{Effect: e, Outcome: postgres.AttemptOutcome(random.IntN(4)), StartedAt: at, RetryAt: at, Class: "status"})
+				}
+				random.Shuffle(len(made), func(i, j int) { made[i], made[j] = made[j], made[i] })
+				if _, err := s.FinishEffects(context.Background(), at, made...); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, a := range made {
+					if a.Outcome == postgres.AttemptDone {
+						done[a.Effect.IdempotencyKey()]++
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for n := range 2 { // each writes all orders, in batches of its own order
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 4))
+			for round := range rounds {
+				var batch []postgres.Fact
+				for i := range orders {
+					id := fmt.Sprintf("o%d", i)
+					paid := fact("e"+id, id, "pi"+id, order.KindPaid, 1000, 1)
+					kind := []order.Kind{order.KindDismiss, order.KindAccept}[round%2]
+					ruling := fact(fmt.Sprintf("%s/%d/%d", id, round, n), id, "", kind, 0, 10+round)
+					ruling.Source, ruling.Currency, ruling.Target = postgres.Review, "", paid.Hash
+					batch = append(batch, registered(id, 1000), paid, ruling)
+				}
+				random.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
+				apply(t, s, batch...)
+			}
+		})
+	}
+	writers.Wait()
+	stop()
+	dispatchers.Wait()
+	for key, n := range done {
+		if n != 1 {
+			t.Errorf("%s was done %d times", key, n)
+		}
+	}
+	for i := range orders {
+		all := effectsOf(t, s, fmt.Sprintf("o%d", i)) // the last decision accepts
+		if len(all) != 1 || all[0].Outdated || all[0].State == effect.Withdrawn || all[0].State == effect.Leased {
+			t.Errorf("o%d has %+v", i, all)
+		}
+		if (all[0].State == effect.Done) != (done[all[0].Key] == 1) {
+			t.Errorf("o%d: done %d times, and its state is %s", i, done[all[0].Key], all[0].State)
+		}
+	}
+	if open := reviews(t, s, postgres.ReviewEffectOutdated); len(open) != 0 {
+		t.Errorf("nothing is outdated in the end, and people are asked %+v", open)
+	}
+}
+
+func TestWhatIsOldOfEffectsGoesAndTheirKeysStay(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	for _, id := range []string{"old", "failed", "new"} {
+		apply(t, s, registered(id, 1000), fact("e"+id, id, "pi"+id, order.KindPaid, 1000, 1))
+	}
+	keys := map[string]effect.Key{}
+	for _, e := range claimFulfil(t, s, at, 3) {
+		now, outcome := at, postgres.AttemptDone
+		switch e.OrderID {
+		case "failed":
+			outcome = postgres.AttemptFailed
+		case "new":
+			now = at.Add(24 * time.Hour)
+		}
+		keys[e.OrderID] = e.Key
+		finish(t, s, now, postgres.Attempt{Effect: e, Outcome: outcome, Status: 200})
+	}
+	attempts, bodies, later, err := s.ForgetEffects(t.Context(), at.Add(25*time.Hour), 24*time.Hour)
+	if err != nil || attempts != 1 || bodies != 1 || later {
+		t.Errorf("forgot %d attempts and %d bodies, later %v, %v; want one of each", attempts, bodies, later, err)
+	}
+	for id, want := range map[string]bool{"old": false, "failed": true, "new": true} {
+		c, err := s.EffectCase(t.Context(), keys[id])
+		if err != nil || (len(c.Log) == 1) != want || (c.Body != "") != want {
+			t.Errorf("%s: %+v, %v", id, c, err)
+		}
+	}
+	ruled := fact("dismissed", "old", "", order.KindDismiss, 0, 10)
+	ruled.Source, ruled.Currency, ruled.Target = postgres.Review, "", fact("eold", "old", "piold", order.KindPaid, 1000, 1).Hash
+	apply(t, s, ruled)
+	ruled.Hash, ruled.Kind, ruled.Time, ruled.EventID = fact("x", "", "", 0, 0, 0).Hash, order.KindAccept, ruled.Time+1000, "x"
+	apply(t, s, ruled)
+	if again := claimFulfil(t, s, at.Add(1000*time.Hour), 3); len(again) != 0 {
+		t.Errorf("what was done long ago is done again: %+v", again)
 	}
 }

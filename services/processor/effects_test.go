@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"sluice/pkg/effect"
@@ -109,5 +110,34 @@ func TestAReplayCausesNoEffectAgain(t *testing.T) {
 	w.caughtUp()
 	if got := rows(); got != want {
 		t.Errorf("the same fact under another id: %s, %s before", got, want)
+	}
+}
+
+func TestWhatIsDueOutsideAndWhatFailedIsCounted(t *testing.T) {
+	w := newWorld(t, 1)
+	w.store.WithEffects(effects(t, declaredEffects))
+	w.register(1000, "ord_1", "ord_2")
+	w.send(stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000},
+		stated{id: "evt_2", order: "ord_2", payment: "pi_2", kind: order.KindPaid, amount: 1000})
+	deps := w.deps()
+	deps.Effects = effects(t, declaredEffects[:strings.Index(declaredEffects, "  - {name: mail")])
+	p, _ := w.start(small(), deps)
+	w.caughtUp()
+	claimed, err := w.store.ClaimEffects(t.Context(), time.Now(), "test", postgres.Wanted{Name: "fulfil", N: 1, Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.store.FinishEffects(t.Context(), time.Now(), postgres.Attempt{Effect: claimed[0], Outcome: postgres.AttemptFailed, StartedAt: time.Now(), Class: "refused"}); err != nil {
+		t.Fatal(err)
+	}
+	p.countEffects(t.Context())
+	notes := strings.Join(p.Notes(), "\n")
+	for _, want := range []string{"effect fulfil: 1 due, the oldest for ", "; 1 failed\n", "effect mail: 2 due, the oldest for ", "; 0 failed; it is not declared here"} {
+		if !strings.Contains(notes+"\n", want) {
+			t.Errorf("no %q in\n%s", want, notes)
+		}
+	}
+	if due, failed := testutil.ToFloat64(p.metrics.effectsDue.WithLabelValues("mail")), testutil.ToFloat64(p.metrics.effectsFail.WithLabelValues("fulfil")); due != 2 || failed != 1 {
+		t.Errorf("%v of mail are due and %v of fulfil failed, want 2 and 1", due, failed)
 	}
 }

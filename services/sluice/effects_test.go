@@ -127,8 +127,41 @@ func TestWhoDecidesWithOtherEffectsThanTheRolesIsRefused(t *testing.T) {
 	if _, err := sluice(t, "review", "dismiss", "1", "--reason", "x"); !errors.Is(err, errOtherEffects) || !strings.Contains(err.Error(), "processor") {
 		t.Errorf("decided without the effects of the processor: %v", err)
 	}
+	checked := func() (problem error) {
+		sections, err := configCheckCmd{Roles: []string{"merchant"}, Connect: true}.check(t.Context(), processEnvironment())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range sections {
+			if s.name == "the running roles have these effects" {
+				return s.err
+			}
+		}
+		t.Fatalf("nothing was said about effects: %+v", sections)
+		return nil
+	}
+	if err := checked(); !errors.Is(err, errOtherEffects) || !strings.Contains(err.Error(), "processor") {
+		t.Errorf("config check without the effects of the processor: %v", err)
+	}
 	t.Setenv("SLUICE_EFFECTS", file)
+	if err := checked(); err != nil {
+		t.Errorf("config check with the effects of the processor: %v", err)
+	}
 	if _, err := sluice(t, "review", "dismiss", "1", "--reason", "x"); errors.Is(err, errOtherEffects) || !errors.Is(err, postgres.ErrNoReviewItem) {
 		t.Errorf("the same effects: %v", err)
+	}
+}
+
+func TestConfigCheckNamesWhatIsWrongInTheEffectsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "effects.yaml")
+	if err := os.WriteFile(file, []byte("effects:\n  - {name: fulfil, on: {to: payed}, url: \"https://a.example\", secret: env:S}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_EFFECTS", file)
+	for _, role := range []string{"processor", "merchant"} {
+		sections, err := configCheckCmd{Roles: []string{role}}.check(t.Context(), processEnvironment())
+		if err != nil || len(sections) != 2 || sections[1].err == nil || !strings.Contains(sections[1].err.Error(), `effects.yaml:2: effect "fulfil": on[0]`) {
+			t.Errorf("%s: %+v, %v", role, sections, err)
+		}
 	}
 }
