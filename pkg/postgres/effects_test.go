@@ -225,14 +225,30 @@ func TestACorrectionDuringAnAttemptEndsTheEffectWithIt(t *testing.T) {
 
 // The provider corrects an event in place: it is another payment's.
 func TestAnotherReadingOfAnEventIsAnotherFact(t *testing.T) {
+	for kind, to := range map[order.Kind]string{order.KindPaid: "paid", order.KindFailed: "failed"} {
+		s := testkit.Store(t).WithEffects(declared(t, strings.Replace(fulfil, "to: paid", "to: "+to, 1)))
+		e := fact("e1", "o", "pi", kind, 1000, 1)
+		apply(t, s, registered("o", 1000), e)
+		e.Payment, e.Replaces, e.ReadingHash = "other", true, e.ReadingHash+1
+		apply(t, s, e)
+		claimed := claimFulfil(t, s, at, 10)
+		if len(claimed) != 1 || !strings.Contains(string(claimed[0].Body), `"payment":"other"`) {
+			t.Errorf("%v: claimed %+v", kind, claimed)
+		}
+	}
+}
+
+func TestOfTwoAttemptsThatAreFinishedAtOnceTheSecondSeesTheFirst(t *testing.T) {
 	s := testkit.Store(t).WithEffects(declared(t, fulfil))
-	paid := fact("e1", "o", "pi", order.KindPaid, 1000, 1)
-	apply(t, s, registered("o", 1000), paid)
-	paid.Payment, paid.Replaces, paid.ReadingHash = "other", true, paid.ReadingHash+1
-	apply(t, s, paid)
-	claimed := claimFulfil(t, s, at, 10)
-	if len(claimed) != 1 || !strings.Contains(string(claimed[0].Body), `"payment":"other"`) {
-		t.Errorf("claimed %+v", claimed)
+	apply(t, s, registered("o", 1000), fact("e1", "o", "pi", order.KindPaid, 1000, 1))
+	first, second := claimFulfil(t, s, at, 1)[0], claimFulfil(t, s, at.Add(lease), 1)[0]
+	stands, err := s.FinishEffects(t.Context(), at, postgres.Attempt{Effect: first, Outcome: postgres.AttemptDone, StartedAt: at},
+		postgres.Attempt{Effect: second, Outcome: postgres.AttemptFailed, StartedAt: at, Class: "status"})
+	if err != nil || !stands[0] || stands[1] {
+		t.Errorf("%v stand, %v", stands, err)
+	}
+	if all := effectsOf(t, s, "o"); all[0].State != effect.Done || len(reviews(t, s, postgres.ReviewEffectFailed)) != 0 {
+		t.Errorf("it is %+v", all)
 	}
 }
 

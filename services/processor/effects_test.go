@@ -120,7 +120,8 @@ func TestWhatIsDueOutsideAndWhatFailedIsCounted(t *testing.T) {
 	w.send(stated{id: "evt_1", order: "ord_1", payment: "pi_1", kind: order.KindPaid, amount: 1000},
 		stated{id: "evt_2", order: "ord_2", payment: "pi_2", kind: order.KindPaid, amount: 1000})
 	deps := w.deps()
-	deps.Effects = effects(t, declaredEffects[:strings.Index(declaredEffects, "  - {name: mail")])
+	fulfil, _, _ := strings.Cut(declaredEffects, "  - {name: mail")
+	deps.Effects = effects(t, fulfil)
 	p, _ := w.start(small(), deps)
 	w.caughtUp()
 	claimed, err := w.store.ClaimEffects(t.Context(), time.Now(), "test", postgres.Wanted{Name: "fulfil", N: 1, Lease: time.Minute})
