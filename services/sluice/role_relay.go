@@ -56,6 +56,11 @@ var relayRole = role{
 			store.Close()
 			return nil, err
 		}
+		// It decides on no order; but effects that nobody is told to call wait for ever.
+		if _, err := s.Effects.declare(ctx, store, "relay", p.log); err != nil {
+			store.Close()
+			return nil, err
+		}
 		name := owner()
 		r, err := relay.New(s.Relay, relay.Deps{Log: p.log, Registry: p.reg, Topics: []string{s.Kafka.Topic(kafka.Status), s.Kafka.Topic(kafka.Latest)},
 			Owner: name, Store: store, Broker: relay.Kafka{Config: s.Kafka, Log: p.log}, Now: time.Now})
