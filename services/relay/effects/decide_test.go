@@ -3,8 +3,11 @@ package effects
 import (
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sluice/pkg/postgres"
 )
@@ -108,6 +111,26 @@ func FuzzRetryAfter(f *testing.F) {
 		v := waitsOf(config()).decide(answer{status: 503, retryAfter: text}, 1, 12, now, most)
 		if wait := v.retryAt.Sub(now); wait < 0 || wait > 27*time.Hour {
 			t.Errorf("Retry-After %q: a wait of %v", text, wait)
+		}
+	})
+}
+
+// FuzzAnswer: whatever a receiver answers, what is kept is short, printable, on one
+// line and without what was sent to prove who calls.
+func FuzzAnswer(f *testing.F) {
+	d := one(f, "http://127.0.0.1/", `, headers: {Authorization: env:TOKEN}`)
+	m := newMasker(d)
+	f.Add("ok", 0)
+	f.Add("\xff\x00\u2028<html>", 3)
+	f.Add(strings.Repeat("ü", 600), 500)
+	f.Fuzz(func(t *testing.T, text string, at int) {
+		at = min(max(at, 0), len(text))
+		got := beginning(m.clean(text[:at]+tokenText+secretText+text[at:]), keptAnswer)
+		if len(got) > keptAnswer || !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("kept %q", got)
+		}
+		if strings.Contains(got, tokenText[7:]) || strings.Contains(got, secretText[6:]) {
+			t.Errorf("kept %q with a secret", got)
 		}
 	})
 }
