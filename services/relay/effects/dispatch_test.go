@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,9 +171,9 @@ func TestADeadDestinationSlowsNoOther(t *testing.T) {
 
 func TestACircuitOpensTriesOneAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := false
+		var up atomic.Bool
 		c := func(ctx context.Context) answer {
-			if up {
+			if up.Load() {
 				return after(time.Millisecond, answer{status: 204})(ctx)
 			}
 			return after(time.Millisecond, answer{status: 503})(ctx)
@@ -201,7 +202,7 @@ func TestACircuitOpensTriesOneAndCloses(t *testing.T) {
 				t.Errorf("try %d was made after %v, want %v", i+1, at, want)
 			}
 		}
-		up = true
+		up.Store(true)
 		time.Sleep(10 * time.Second)
 		if n := l.done("fulfil"); n != 100 {
 			t.Errorf("%d done after the destination came back, want 100", n)
