@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
@@ -85,7 +86,7 @@ func (l *lane) publish(ctx context.Context, rows []postgres.Transition) error {
 			continue
 		}
 		l.log.Warn("publish failed; it will be tried again", "shard", l.shard.Shard, "error", err, "attempt", failures+1)
-		pause(ctx, backoff(failures))
+		daemon.Pause(ctx, backoff(failures))
 		failures++
 		if left, err = l.again(ctx, left); err != nil {
 			return err
@@ -134,7 +135,7 @@ func (l *lane) again(ctx context.Context, rows []postgres.Transition) ([]postgre
 			return nil, err
 		}
 		l.troubles.set(l.shard.Shard, err)
-		pause(ctx, backoff(failures))
+		daemon.Pause(ctx, backoff(failures))
 	}
 	for len(rows) > 0 && rows[0].ID <= l.published {
 		rows = rows[1:]
@@ -182,10 +183,9 @@ func (l *lane) single(ctx context.Context, rows []postgres.Transition, why error
 		if _, err := l.again(ctx, nil); err != nil {
 			return nil, err
 		}
-		// The cursor passes it, or another owner would meet it again.
-		if err := l.kafka.Publish(ctx, nil, cursorOf(row).encode()); err != nil {
-			return rows[i+1:], nil
-		}
+		// The cursor passes it, or another owner would meet it again. Should that fail,
+		// so does what is published next, and the shard is taken anew.
+		_ = l.kafka.Publish(ctx, nil, cursorOf(row).encode())
 		return rows[i+1:], nil
 	}
 	return nil, nil

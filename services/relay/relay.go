@@ -120,7 +120,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		r.troubles.set(noShard, err)
 		r.log.Error("relay starts again from its cursors", "error", err)
-		pause(ctx, backoff(failures))
+		daemon.Pause(ctx, backoff(failures))
 		failures++
 	}
 }
@@ -144,22 +144,13 @@ func (r *Relay) listen(ctx context.Context, wake chan<- struct{}) {
 		})
 		if ctx.Err() == nil {
 			r.log.Warn("relay polls only: it cannot listen", "error", err)
-			pause(ctx, backoff(failures))
+			daemon.Pause(ctx, backoff(failures))
 		}
 	}
 }
 
 func backoff(failures int) time.Duration {
 	return min(100*time.Millisecond<<min(failures, 10), 5*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 var _ daemon.Worker = (*Relay)(nil)

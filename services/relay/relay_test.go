@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 	"sluice/pkg/testkit"
@@ -201,7 +202,7 @@ var errKilled = errors.New("killed between the commit and the news of it")
 func (s stallingShard) Publish(ctx context.Context, records []kafka.Record, cursor []byte) error {
 	dice := s.of.dice()
 	if dice == 0 {
-		pause(ctx, 2*s.of.ttl)
+		daemon.Pause(ctx, 2*s.of.ttl)
 	}
 	if err := s.Shard.Publish(ctx, records, cursor); err != nil {
 		return err

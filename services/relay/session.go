@@ -111,10 +111,12 @@ func (s *session) read(ctx, work context.Context, leases <-chan postgres.RelayLe
 
 // drained: once ctx has ended, errors are only its echo.
 func drained(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // drain waits for what was handed over.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/postgres"
 )
 
@@ -60,7 +61,7 @@ func (d *Dispatcher) work(ctx context.Context, begin func(*line, postgres.Effect
 		default:
 			d.setTrouble(err)
 			d.log.Error("effects are not claimed; it will be tried again", "error", err)
-			pause(ctx, backoff(failures))
+			daemon.Pause(ctx, backoff(failures))
 			failures++
 		}
 		select {
@@ -177,13 +178,4 @@ func (d *Dispatcher) show() {
 
 func backoff(failures int) time.Duration {
 	return min(100*time.Millisecond<<min(failures, 10), 5*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/postgres"
 )
 
@@ -47,7 +48,7 @@ func (d *Dispatcher) write(ctx context.Context, attempts []postgres.Attempt) ([]
 			return stands, err
 		}
 		d.log.Warn("what became of attempts is not written down; it will be tried again", "attempts", len(attempts), "error", err)
-		pause(ctx, backoff(failures))
+		daemon.Pause(ctx, backoff(failures))
 	}
 }
 
