@@ -58,6 +58,7 @@ func TestWhatAGapMissesCanBeReadAgain(t *testing.T) {
 	}
 	publish(message("a", 2), message("a", 3))
 	publish(message("a", 3)) // a repeat on the topic is one message
+	w.ended()
 	offsets, err := kafka.NewOffsets(t.Context(), w.cfg, w.log, w.cfg.Topic(kafka.Status))
 	if err != nil {
 		t.Fatal(err)

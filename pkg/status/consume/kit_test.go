@@ -50,6 +50,29 @@ func (w *world) on(topic string, m status.Message) kafka.Record {
 	return kafka.Record{Topic: w.cfg.Topic(topic), Key: m.Key(), Value: m.Encode(), Headers: m.Headers()}
 }
 
+// ended waits until the brokers have written the end of every transaction on the
+// status topic, which they do a moment after its commit was answered.
+func (w *world) ended() {
+	w.Helper()
+	adm, topic := testkit.Admin(w, w.cfg), w.cfg.Topic(kafka.Status)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		committed, err := adm.ListCommittedOffsets(w.Context(), topic)
+		if err != nil {
+			w.Fatal(err)
+		}
+		end, err := adm.ListEndOffsets(w.Context(), topic)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if maps.Equal(committed.Offsets()[topic], end.Offsets()[topic]) {
+			return
+		}
+		<-tick.C
+	}
+}
+
 // relay publishes as the relay does: each call one transaction of both topics.
 func (w *world) relay() (publish func(...status.Message)) {
 	w.Helper()
