@@ -115,8 +115,12 @@ func (c *caller) call(ctx context.Context, e postgres.Effect, at time.Time) answ
 	}
 	defer response.Body.Close()
 	defer time.AfterFunc(bodyTimeout, cancel).Stop()
-	// Whatever becomes of the body, the answer is there.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	// Whatever becomes of the body, the answer is there. After 101 it is the bare
+	// connection, whose reading no end of ctx would end.
+	var body []byte
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		body, _ = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	}
 	return answer{status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"),
 		text: beginning(c.masker.clean(string(body), signature), keptAnswer)}
 }

@@ -68,6 +68,44 @@ func TestARedirectIsNeverFollowedAndNeverDone(t *testing.T) { // O42
 	}
 }
 
+// A receiver that answers 101 gets the connection for itself, as net/http has it: the
+// call's own time no longer ends what is read from it.
+func TestAReceiverThatSwitchesProtocolsHoldsNoCall(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	closed := make(chan struct{})
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer close(closed)
+		defer func() { _ = c.Close() }()
+		in := bufio.NewReader(c)
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		_, _ = c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"))
+		for err == nil { // until the caller goes away
+			_, err = in.ReadByte()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close() })
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- callerOf(t, one(t, "http://"+l.Addr().String(), ", timeout: 500ms"), way{}).call(t.Context(), anEffect, time.Now())
+	}()
+	select {
+	case a := <-answered:
+		if a.status != http.StatusSwitchingProtocols || classOf(a.status) != unknownStatus {
+			t.Errorf("answer %+v", a)
+		}
+		<-closed
+	case <-time.After(5 * time.Second):
+		t.Fatal("the call does not end")
+	}
+}
+
 // raw is a server that answers each connection's first request with bytes, and closes.
 func raw(t testing.TB, answer string) (url string) {
 	t.Helper()
