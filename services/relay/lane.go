@@ -26,8 +26,8 @@ type lane struct {
 	leaving bool  // to be given back as soon as it is idle
 }
 
-// result is what a lane has to say: rows up to cursor are published, or it cannot
-// go on.
+// result is what a lane has to say: rows up to cursor are published, by it or by
+// another that had the shard meanwhile, or it cannot go on.
 type result struct {
 	lane   *lane
 	cursor int64
@@ -42,8 +42,9 @@ func (l *lane) run(ctx context.Context, results chan<- result) {
 		case <-ctx.Done():
 			return
 		case rows := <-l.work:
-			r := result{lane: l, cursor: rows[len(rows)-1].ID, err: l.publish(ctx, rows)}
-			l.published = r.cursor
+			err := l.publish(ctx, rows)
+			l.published = max(l.published, rows[len(rows)-1].ID)
+			r := result{lane: l, cursor: l.published, err: err}
 			select {
 			case results <- r:
 			case <-ctx.Done():
@@ -180,13 +181,14 @@ func (l *lane) single(ctx context.Context, rows []postgres.Transition, why error
 		}
 		l.metrics.refused.Inc()
 		l.log.Error("Kafka refuses a message for good; it is a review item now", "order", row.OrderID, "version", row.Version, "error", err)
-		if _, err := l.again(ctx, nil); err != nil {
-			return nil, err
+		left, err := l.again(ctx, rows[i+1:])
+		if err != nil || l.published > row.ID {
+			return left, err // another owner has passed it meanwhile
 		}
 		// The cursor passes it, or another owner would meet it again. Should that fail,
 		// so does what is published next, and the shard is taken anew.
 		_ = l.kafka.Publish(ctx, nil, cursorOf(row).encode())
-		return rows[i+1:], nil
+		return left, nil
 	}
 	return nil, nil
 }

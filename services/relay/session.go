@@ -143,6 +143,7 @@ func (s *session) settle(r result) error {
 	current := s.lanes[l.shard.Shard] == l
 	switch {
 	case r.err == nil:
+		l.read = max(l.read, r.cursor)
 		s.acked.add(postgres.RelayShard{Shard: l.shard.Shard, Epoch: l.shard.Epoch, Cursor: r.cursor})
 	case errors.Is(r.err, kafka.ErrFenced):
 		s.metrics.fenced.Inc()
