@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/schemas"
 )
 
 // Problem is one way in which a contract breaks a released one.
@@ -300,6 +302,10 @@ func (c comparison) object(at string, old, now map[string]any) {
 				c.narrower(at, "the field %s is removed", name)
 			case had != nil:
 				c.schema(at+"."+name, had, has)
+			case group == "patternProperties": // it may match fields that have a name
+				c.narrower(at, "fields that match %s are restricted, and were not", name)
+			case has == false && !wasClosed:
+				c.narrower(at, "the field %s is forbidden, and was not", name)
 			case wasClosed:
 				c.wider(at, "the field %s is added to an object that had no others", name)
 			}
@@ -390,6 +396,8 @@ func (b *breaking) topics(released, present *Contract) {
 			"the guarantee":  {was.Delivery.Guarantee, is.Delivery.Guarantee},
 			"the isolation":  {was.Delivery.Isolation, is.Delivery.Isolation},
 			"the order":      {was.Delivery.Order, is.Delivery.Order},
+			// Consumers ask for a place by the time that messages have.
+			"message.timestamp.type": {was.Config["message.timestamp.type"], is.Config["message.timestamp.type"]},
 		} {
 			if pair[0] != pair[1] {
 				b.add(was.Address, "%s was %q and is %q", what, pair[0], pair[1])
@@ -398,9 +406,12 @@ func (b *breaking) topics(released, present *Contract) {
 		if len(is.Delivery.Exceptions) > len(was.Delivery.Exceptions) {
 			b.add(was.Address, "its guarantee does not hold in more cases")
 		}
-		wasKept, _ := number(cmp.Or(was.Config["retention.ms"], "0"))
-		if isKept, _ := number(cmp.Or(is.Config["retention.ms"], "0")); isKept.Cmp(wasKept) < 0 {
-			b.add(was.Address, "messages are kept for %s ms, and were for %s ms", isKept.RatString(), wasKept.RatString())
+		// Without a setting the brokers' own holds: by time nobody knows which, by size none.
+		for keyword, unset := range map[string]string{"retention.ms": "0", "retention.bytes": "-1"} {
+			wasKept, isKept := cmp.Or(was.Config[keyword], unset), cmp.Or(is.Config[keyword], unset)
+			if less(isKept, wasKept) {
+				b.add(was.Address, "messages are kept for less: %s was %s and is %s", keyword, wasKept, isKept)
+			}
 		}
 		for _, m := range was.Messages {
 			i := slices.IndexFunc(is.Messages, func(o Message) bool { return o.Name == m.Name })
@@ -415,7 +426,20 @@ func (b *breaking) topics(released, present *Contract) {
 	}
 }
 
+// less compares how much is kept; negative is without limit.
+func less(is, was string) bool {
+	i, iSet := number(is)
+	w, wSet := number(was)
+	if !iSet || !wSet {
+		return is != was
+	}
+	return i.Sign() >= 0 && (w.Sign() < 0 || i.Cmp(w) < 0)
+}
+
 func (b *breaking) operations(released, present *Contract) {
+	if canonical(released.Tokens) != canonical(present.Tokens) {
+		b.add(schemas.OpenAPI, "the token is given in another way")
+	}
 	for _, was := range released.Operations {
 		i := slices.IndexFunc(present.Operations, func(o Operation) bool { return o.Name() == was.Name() })
 		if i < 0 {
@@ -455,7 +479,9 @@ func (b *breaking) operations(released, present *Contract) {
 // parameters compares those of a request or the headers of an answer.
 func (b *breaking) parameters(where string, was, is []Parameter, written bool) {
 	find := func(list []Parameter, p Parameter) int {
-		return slices.IndexFunc(list, func(o Parameter) bool { return o.In == p.In && strings.EqualFold(o.Name, p.Name) })
+		return slices.IndexFunc(list, func(o Parameter) bool {
+			return o.In == p.In && (o.Name == p.Name || p.In == "header" && strings.EqualFold(o.Name, p.Name))
+		})
 	}
 	for _, p := range was {
 		i := find(is, p)

@@ -100,6 +100,8 @@ func TestEachRuleOfTheContractHolds(t *testing.T) {
 		{"a field is not forbidden", field(`false`), field(`true`), refused, allowed},
 		{"texts for people", field(`{"title":"a","description":"b","examples":[1],"$comment":"c"}`), field(`{"description":"d"}`), allowed, allowed},
 		{"what is referred to is narrower", `{"properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":["string","null"]}}}`, `{"properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, refused, refused},
+		{"fields that match are restricted", `{"properties":{"a":{"type":"integer"}}}`, `{"properties":{"a":{"type":"integer"}},"patternProperties":{"":{"type":"string"}}}`, refused, refused},
+		{"a field that was not named is forbidden", `{"properties":{}}`, `{"properties":{"note":false}}`, refused, refused},
 		{"what is referred to moves", `{"properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, `{"properties":{"a":{"$ref":"#/$defs/t"}},"$defs":{"t":{"type":"string"}}}`, allowed, allowed},
 		{"what is referred to within a condition", `{"allOf":[{"$ref":"#/$defs/s"}],"$defs":{"s":{"type":["string","null"]}}}`, `{"allOf":[{"$ref":"#/$defs/s"}],"$defs":{"s":{"type":"string"}}}`, refused, refused},
 		{"what is referred to is put in", `{"properties":{"a":{"$ref":"#/$defs/s"}},"$defs":{"s":{"type":"string"}}}`, field(`{"type":"string"}`), refused, refused},
@@ -120,6 +122,17 @@ func TestEachRuleOfTheContractHolds(t *testing.T) {
 // changed is the present contract with one text in one file in another's place.
 func changed(t *testing.T, file, was, is string) *Contract {
 	t.Helper()
+	return rewritten(t, file, func(text string) string {
+		if !strings.Contains(text, was) {
+			t.Fatalf("%s has no %q", file, was)
+		}
+		return strings.Replace(text, was, is, 1)
+	})
+}
+
+// rewritten is the present contract with another text in one file.
+func rewritten(t *testing.T, file string, change func(string) string) *Contract {
+	t.Helper()
 	files := fstest.MapFS{}
 	names, err := fs.Glob(schemas.FS, "*.*")
 	if err != nil {
@@ -131,16 +144,13 @@ func changed(t *testing.T, file, was, is string) *Contract {
 			t.Fatal(err)
 		}
 		if name == file {
-			if !strings.Contains(string(text), was) {
-				t.Fatalf("%s has no %q", file, was)
-			}
-			text = []byte(strings.Replace(string(text), was, is, 1))
+			text = []byte(change(string(text)))
 		}
 		files[name] = &fstest.MapFile{Data: text}
 	}
 	c, err := Read(files)
 	if err != nil {
-		t.Fatalf("%s with %q: %v", file, is, err)
+		t.Fatalf("%s as it is changed: %v", file, err)
 	}
 	return c
 }
@@ -175,12 +185,29 @@ func TestEachRuleOfTopicsAndOperationsHolds(t *testing.T) {
 		{"a longer note", "merchant.registration.v1.schema.json", `"maxLength": 255`, `"maxLength": 256`, ""},
 		{"a new status", "order.status_changed.v1.schema.json", `"pending", "paid"`, `"pending", "shipped", "paid"`, `"shipped" may be now`},
 		{"an $id", "problem.v1.schema.json", "schema:problem:v1", "schema:problem:v2", "its $id"},
+		{"kept by size", schemas.AsyncAPI, "retention.ms: 2592000000\n", "retention.ms: 2592000000\n          retention.bytes: 1000000\n", "retention.bytes"},
+		{"other timestamps", schemas.AsyncAPI, "x-timestamps: LogAppendTime", "x-timestamps: CreateTime", "message.timestamp.type"},
+		{"another way to give the token", schemas.OpenAPI, "scheme: bearer", "scheme: basic", "token"},
+		{"a token of operations that say nothing of it", schemas.OpenAPI, "paths:\n", "security: [{ token: [] }]\npaths:\n", ""},
+		{"a name in other case", schemas.OpenAPI, "      - name: order_id", "      - name: Order_id", "is removed"},
 		{"a new answer of Click's", schemas.PaymeClick, "error_note: { type: string, minLength: 1 }", "error_note: { type: string }", "minLength"},
 	} {
 		got := Breaking(released, changed(t, c.file, c.was, c.is))
 		if (len(got) == 0) != (c.problem == "") || !slices.ContainsFunc(append(got, Problem{}), func(p Problem) bool { return c.problem == "" || strings.Contains(p.Why, c.problem) }) {
 			t.Errorf("%s: want %q, got %v", c.name, c.problem, got)
 		}
+	}
+}
+
+// What an operation does not say of tokens, the document says for it.
+func TestATokenThatAllOperationsNeedIsSeen(t *testing.T) {
+	present := rewritten(t, schemas.OpenAPI, func(text string) string {
+		text = strings.ReplaceAll(text, "      security: [{}, { token: [] }]\n", "")
+		return strings.Replace(text, "\npaths:\n", "\nsecurity: [{ token: [] }]\npaths:\n", 1)
+	})
+	got := Breaking(current(t), present)
+	if len(got) == 0 || slices.ContainsFunc(got, func(p Problem) bool { return !strings.Contains(p.Why, "it needs a token") }) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -30,6 +30,9 @@ type Contract struct {
 	// Topics are sorted by address, Operations by path and method.
 	Topics     []Topic
 	Operations []Operation
+	// Tokens are the ways in which callers show who they are, by name, as OpenAPI has
+	// them (securitySchemes).
+	Tokens map[string]any
 	// About is what the documents say of themselves.
 	About struct{ Topics, HTTP string }
 	// AsyncAPI, OpenAPI and PaymeClick are the documents, as JSON would have them

@@ -57,13 +57,16 @@ type Answer struct {
 type openAPI struct {
 	Info            struct{ Version, Description string }
 	Paths, Webhooks map[string]map[string]any
+	// Security is that of operations which say nothing of it.
+	Security   []map[string]any
+	Components struct{ SecuritySchemes map[string]any }
 }
 
 type openOperation struct {
 	OperationID          string
 	Tags                 []string
 	Summary, Description string
-	Security             []map[string]any
+	Security             *[]map[string]any
 	Parameters           []Parameter
 	RequestBody          *openBody
 	Responses            map[string]struct {
@@ -101,14 +104,14 @@ func (c *Contract) readOperations() (version string, err error) {
 	if err := into(c.OpenAPI, &doc); err != nil {
 		return "", err
 	}
-	c.About.HTTP = doc.Info.Description
+	c.About.HTTP, c.Tokens = doc.Info.Description, doc.Components.SecuritySchemes
 	for at, members := range doc.Paths {
-		if err := c.operations(Operation{Path: at}, members); err != nil {
+		if err := c.operations(Operation{Path: at}, members, doc.Security); err != nil {
 			return "", err
 		}
 	}
 	for name, members := range doc.Webhooks {
-		if err := c.operations(Operation{Webhook: name}, members); err != nil {
+		if err := c.operations(Operation{Webhook: name}, members, doc.Security); err != nil {
 			return "", err
 		}
 	}
@@ -118,7 +121,7 @@ func (c *Contract) readOperations() (version string, err error) {
 	return doc.Info.Version, nil
 }
 
-func (c *Contract) operations(o Operation, members map[string]any) error {
+func (c *Contract) operations(o Operation, members map[string]any, security []map[string]any) error {
 	var shared []Parameter
 	if p, ok := members["parameters"]; ok {
 		if err := into(p, &shared); err != nil {
@@ -137,7 +140,11 @@ func (c *Contract) operations(o Operation, members map[string]any) error {
 		one := o
 		one.Method, one.ID, one.Summary, one.Description = strings.ToUpper(method), op.OperationID, op.Summary, op.Description
 		one.Parameters = slices.Concat(shared, op.Parameters)
-		one.Open = len(op.Security) == 0 || slices.ContainsFunc(op.Security, func(s map[string]any) bool { return len(s) == 0 })
+		security := security
+		if op.Security != nil {
+			security = *op.Security
+		}
+		one.Open = len(security) == 0 || slices.ContainsFunc(security, func(s map[string]any) bool { return len(s) == 0 })
 		if len(op.Tags) > 0 {
 			one.Tag = op.Tags[0]
 		}
