@@ -50,6 +50,7 @@ var measures = []struct {
 	{"latency", "ingress at a steady 5,000/s", ingressLatency},
 	{"processor", "events applied a second, beside one event a transaction", processorThroughput},
 	{"ledger", "the processor with many events processed before, what they take, and dropping them", ledgerGrowth},
+	{"relay", "a backlog published, and from commit to topic", relayed},
 	{"path", "from a webhook's 2xx to its message on the status topic", wholePath},
 	{"dev", "to the first order status of sluice dev --demo", firstStatus},
 }
