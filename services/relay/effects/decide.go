@@ -119,7 +119,7 @@ type waits struct {
 // just below its argument.
 func (w waits) decide(a answer, try, attempts int, now time.Time, random func(time.Duration) time.Duration) decision {
 	d := decision{class: a.class}
-	if a.status != 0 {
+	if a.class == "" { // answered; even a status of 000 is one
 		d.class = classOf(a.status)
 	}
 	o := outcomes[d.class]

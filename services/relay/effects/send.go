@@ -32,7 +32,8 @@ const (
 	keptAnswer = postgres.MaxAnswer
 )
 
-// answer is what an attempt brought. A status of 0 is none; class then says why.
+// answer is what an attempt brought. Where none came, class says why; else its status
+// does.
 type answer struct {
 	status     int
 	retryAfter string
