@@ -66,6 +66,16 @@ func Read(path string, text []byte, file any, more ...yaml.DecodeOption) error {
 	if err := yaml.UnmarshalWithOptions(text, file, append(more, yaml.Strict())...); err != nil {
 		return errors.New(place.ReplaceAllString(yaml.FormatError(err, false, false), path+":$1: "))
 	}
+	// Of several documents only the first was read: nobody means that.
+	f, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return fmt.Errorf("%s: it cannot be read again", path)
+	}
+	for i, doc := range f.Docs {
+		if i > 0 && doc.Body != nil && doc.Start != nil {
+			return fmt.Errorf("%s:%d: a second document begins here (---): write everything in one", path, doc.Start.Position.Line)
+		}
+	}
 	return nil
 }
 

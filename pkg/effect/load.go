@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -238,10 +239,17 @@ func (l *loader) url(text string, allow Allow) *url.URL {
 	case err != nil || u.Hostname() == "" || u.Fragment != "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
 		l.problem("url", "is no address to call: write https://host/path; credentials go into `headers`")
 		return nil
+	case u.Port() != "" && !isPort(u.Port()):
+		l.problem("url", "has the port %s: use 1 to 65535", u.Port())
 	case u.Scheme == "http" && !allowsPlain(u.Hostname(), allow):
 		l.problem("url", "must be https: orders and payments are sent there (http only to what `allow` names)")
 	}
 	return u
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
 func allowsPlain(host string, allow Allow) bool {
@@ -254,8 +262,11 @@ func (l *loader) allow(texts []allowed) (out Allow) {
 		field := fmt.Sprintf("allow[%d]", i)
 		t := strings.ToLower(string(text))
 		if p, err := netip.ParsePrefix(t); err == nil {
-			if p.Bits() == 0 {
+			switch {
+			case p.Bits() == 0:
 				l.problem(field, "allows every address: name the ones that are meant")
+			case p.Addr().Is4In6(): // addresses are compared as IPv4
+				l.problem(field, "matches nothing: write the range as IPv4, such as 10.0.0.0/8")
 			}
 			out.Prefixes = append(out.Prefixes, p.Masked())
 		} else if a, err := netip.ParseAddr(t); err == nil {
@@ -307,14 +318,21 @@ func (l *loader) headers(headers map[string]header) (out []Header) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	seen := map[string]bool{}
 	for _, name := range names {
+		lower := strings.ToLower(name)
+		twice := seen[lower]
+		seen[lower] = true
 		field, value := "headers."+name, string(headers[name])
 		ref := declare.Reference(value)
 		switch {
 		case !tokenForm.MatchString(name):
 			l.problem("headers", "%q is no header's name", name)
 			continue
-		case slices.Contains(ownHeaders, strings.ToLower(name)):
+		case twice:
+			l.problem(field, "is there twice: upper and lower case are the same")
+			continue
+		case slices.Contains(ownHeaders, lower):
 			l.problem(field, "is set by Sluice: remove it")
 			continue
 		case secretForm.MatchString(name) && !ref.Valid():

@@ -85,7 +85,9 @@ func TestEveryProblemIsNamedWithItsLineAndNoSecret(t *testing.T) {
     url: https://user:`+value+`@a.example
     secret: [env:SHORT, env:BLANK, file:/gone]
     headers: {Authorization: `+value+`, X-Api-Key: b, host: a, "a b": c, x-a: env:LINES, X-B: "", X-C: env:NOPE}
-    allow: [0.0.0.0/0, "a b"]
+    allow: [0.0.0.0/0, "a b", "::ffff:10.0.0.0/104"]
+  - {name: b, on: {to: paid}, url: "https://a.example:65536", secret: env:SECRET, headers: {X-Shop: "1", x-shop: "2"}}
+  - {name: c, on: {to: paid}, url: "https://a.example:0", secret: env:SECRET}
 `))
 	if err == nil {
 		t.Fatal("read")
@@ -98,7 +100,8 @@ func TestEveryProblemIsNamedWithItsLineAndNoSecret(t *testing.T) {
 		`:12: effect "a": name: is taken`, "on[0]: needs either", "on[1]: needs either", "on[2]: nothing leads from refunded to pending", "on[3]: statuses are",
 		"secret[0]: ", "secret[1]: secret env:BLANK is empty", "secret[2]: no such file", "headers.Authorization: looks like a credential", "headers.X-Api-Key: looks",
 		"headers.host: is set by Sluice", `headers: "a b" is no header's name`, "headers.x-a: is empty, or holds", "headers.X-B: is empty", "headers.X-C: the environment variable",
-		"allow[0]: allows every address", "allow[1]: is no address",
+		"allow[0]: allows every address", "allow[1]: is no address", "allow[2]: matches nothing",
+		`"b": url: has the port 65536`, `"b": headers.x-shop: is there twice`, `"c": url: has the port 0`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing says %q in\n%s", want, text)
@@ -109,6 +112,15 @@ func TestEveryProblemIsNamedWithItsLineAndNoSecret(t *testing.T) {
 	}
 }
 
+func TestTheMarksOfOneDocumentAreNoSecondOne(t *testing.T) {
+	for _, text := range []string{"---\nX", "# comment\n---\nX", "X\n...\n", "X\n---\n"} {
+		text = strings.Replace(text, "X", "effects: [{name: a, on: {to: paid}, url: https://a.example, secret: env:SECRET}]", 1)
+		if _, err := LoadWithoutSecrets("effects.yaml", file(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestAFileThatIsNoneIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":           "",
@@ -116,6 +128,7 @@ func TestAFileThatIsNoneIsRefused(t *testing.T) {
 		"unknown field":   "effects: [{name: a, on: {to: paid}, url: https://a.example, secret: env:SECRET, retries: 3}]",
 		"unknown in rule": "effects: [{name: a, on: {to: paid, when: now}, url: https://a.example, secret: env:SECRET}]",
 		"no YAML":         "effects: [",
+		"two documents":   "effects: [{name: a, on: {to: paid}, url: https://a.example, secret: env:SECRET}]\n---\neffects: [{name: b, on: {to: paid}, url: https://a.example, secret: env:SECRET}]",
 	} {
 		if _, err := LoadWithoutSecrets("effects.yaml", file(text)); err == nil {
 			t.Errorf("%s: read", name)

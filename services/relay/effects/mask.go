@@ -63,10 +63,13 @@ func (m masker) clean(text string, sent ...string) string {
 	return credential.ReplaceAllString(text, "$1$2"+masked)
 }
 
+// escaped is how .NET writes JSON.
+var escaped = strings.NewReplacer("+", `\u002B`, "&", `\u0026`, "<", `\u003C`, ">", `\u003E`, "'", `\u0027`, `"`, `\u0022`, "`", `\u0060`)
+
 // forms are a value as JSON, a query and HTML show it.
 func forms(v string) []string {
 	quoted, _ := json.Marshal(v)
-	all := []string{v, string(quoted[1 : len(quoted)-1]), strings.ReplaceAll(v, "/", `\/`), url.QueryEscape(v), url.PathEscape(v),
+	all := []string{v, string(quoted[1 : len(quoted)-1]), strings.ReplaceAll(v, "/", `\/`), escaped.Replace(v), url.QueryEscape(v), url.PathEscape(v),
 		html.EscapeString(v), strings.ReplaceAll(html.EscapeString(v), "=", "&#61;")}
 	return all
 }

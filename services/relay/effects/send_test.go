@@ -147,6 +147,8 @@ func TestOnlyA2xxToThePostIsDone(t *testing.T) { // O42, O43
 		"closed in the body":      {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", succeeded, postgres.AttemptDone, "half"},
 		"closed in the head":      {"HTTP/1.1 200 OK\r\nContent-Le", broken, postgres.AttemptRetry, `missing colon: "Content-Le"`},
 		"closed":                  {"", broken, postgres.AttemptRetry, "EOF"},
+		"000":                     {"HTTP/1.1 000 Nothing\r\nContent-Length: 0\r\n\r\n", unknownStatus, postgres.AttemptRetry, ""},
+		"001":                     {"HTTP/1.1 001 Hardly\r\nContent-Length: 0\r\n\r\n", unknownStatus, postgres.AttemptRetry, ""},
 		"199 and nothing after":   {"HTTP/1.1 199 Odd\r\n\r\n", broken, postgres.AttemptRetry, "EOF"},
 		"not HTTP":                {"SSH-2.0-OpenSSH_9.2\r\n", broken, postgres.AttemptRetry, `malformed HTTP response "SSH-2.0-OpenSSH_9.2"`},
 		"304":                     {"HTTP/1.1 304 Not Modified\r\n\r\n", redirect, postgres.AttemptRetry, ""},
@@ -285,6 +287,8 @@ func TestNothingSecretIsKeptOfAnAnswer(t *testing.T) {
 			return b.String()
 		},
 		"the token, as JSON":     func(*http.Request) string { return `{"got":"` + strings.ReplaceAll(tokenText, "/", `\/`) + `"}` },
+		"the token, as .NET's":   func(*http.Request) string { return `{"got":"` + strings.ReplaceAll(tokenText, "+", `\u002B`) + `"}` },
+		"the bare token, .NET's": func(*http.Request) string { return `no such: tok_4f5g/6h7j\u002B8k9l` },
 		"the token, in HTML":     func(*http.Request) string { return "<b>" + strings.ReplaceAll(tokenText, "+", "&#43;") + "</b>" },
 		"the token, in a query":  func(*http.Request) string { return "x?t=tok_4f5g%2F6h7j%2B8k9l" },
 		"the secret":             func(*http.Request) string { return "wrong secret " + secretText },
