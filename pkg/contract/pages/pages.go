@@ -150,6 +150,7 @@ var functions = template.FuncMap{
 	"anchor":     anchor,
 	"paragraphs": paragraphs,
 	"setting":    setting,
+	"parts":      func(path string) []string { return strings.SplitAfter(path, ".") }, // a long path breaks between its names
 	"fields":     func(c *contract.Contract, schema string) []contract.Field { return c.Fields(schema) },
 	"dict": func(pairs ...any) map[string]any {
 		m := map[string]any{}

@@ -36,8 +36,9 @@ func TestThePagesShowEverythingThatTheContractHas(t *testing.T) {
 	}
 	shows := func(page string, texts ...string) {
 		t.Helper()
+		shown := strings.ReplaceAll(string(files[page]), "<wbr />", "")
 		for _, text := range texts {
-			if !strings.Contains(string(files[page]), strings.NewReplacer("&", "&amp;", "'", "&#39;", `"`, "&#34;", "<", "&lt;", ">", "&gt;", "+", "&#43;").Replace(text)) {
+			if !strings.Contains(shown, strings.NewReplacer("&", "&amp;", "'", "&#39;", `"`, "&#34;", "<", "&lt;", ">", "&gt;", "+", "&#43;").Replace(text)) {
 				t.Errorf("%s does not show %q", page, text)
 			}
 		}
