@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"sluice/pkg/effect"
 	"sluice/pkg/postgres"
@@ -249,6 +250,9 @@ func TestEveryAttemptFailsAndThenAPersonIsAsked(t *testing.T) {
 		all := l.attempts("fulfil")
 		if len(all) != 12 || all[11].Outcome != postgres.AttemptFailed || all[10].Outcome != postgres.AttemptRetry {
 			t.Errorf("%d attempts", len(all))
+		}
+		if n := testutil.ToFloat64(d.metrics.failed.WithLabelValues("fulfil")); n != 1 {
+			t.Errorf("%v effects are counted as failed", n)
 		}
 		for i, a := range all {
 			if a.Effect.Attempt != i+1 || a.Latency != time.Second {

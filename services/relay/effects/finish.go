@@ -64,6 +64,7 @@ func (d *Dispatcher) tell(a postgres.Attempt, stands bool) {
 		d.log.Warn("an attempt ended after its lease; another one decides", "effect", name, "key", a.Effect.IdempotencyKey(), "attempt", a.Effect.Attempt)
 		return
 	case a.Outcome == postgres.AttemptFailed:
+		d.metrics.failed.WithLabelValues(name).Inc()
 		d.log.Error("an effect failed; it is a review item now", "effect", name, "key", a.Effect.IdempotencyKey(), "order", a.Effect.OrderID,
 			"attempt", a.Effect.Attempt, "class", a.Class, "status", a.Status)
 	}

@@ -9,6 +9,7 @@ import (
 
 type metrics struct {
 	attempts *prometheus.CounterVec
+	failed   *prometheus.CounterVec
 	calls    *prometheus.HistogramVec
 	stopped  *prometheus.GaugeVec
 }
@@ -18,6 +19,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return &metrics{
 		attempts: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_relay_effect_attempts_total",
 			Help: "Attempts by effect and result: done, overtaken (it ended after its lease), or the class of what went wrong."}, []string{"effect", "result"}),
+		failed: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_relay_effects_failed_total",
+			Help: "Effects that failed for good and are review items. Alert on any."}, []string{"effect"}),
 		calls: f.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_relay_effect_call_seconds",
 			Help: "Calls of effects, from the look-up of the name to the answer's end.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"effect"}),
 		stopped: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_relay_effect_calls_stopped",
