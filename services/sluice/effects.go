@@ -144,33 +144,32 @@ func (r effectsAgainCmd) Run(ctx context.Context, c *console) error {
 	}
 	defer store.Close()
 	done := sentAgain{Sent: []string{}, Others: map[string]string{}}
-	send := func(keys []effect.Key) (sent int) {
-		for _, key := range keys {
-			text := key.Text(r.Failed)
-			if err := store.SendEffectAgain(ctx, time.Now(), key, r.As, r.Reason); err != nil {
-				done.Others[text] = err.Error()
-				continue
-			}
-			sent++
-			done.Sent = append(done.Sent, text)
+	send := func(key effect.Key, text string) (sent bool) {
+		if err := store.SendEffectAgain(ctx, time.Now(), key, r.As, r.Reason); err != nil {
+			done.Others[text] = err.Error()
+			return false
 		}
-		return sent
+		done.Sent = append(done.Sent, text)
+		return true
 	}
-	send(keys)
-	for r.Failed != "" {
+	for i, key := range keys {
+		send(key, r.Keys[i])
+	}
+	for more := r.Failed != ""; more; {
 		if keys, err = store.FailedEffects(ctx, r.Failed, againLimit); err != nil {
 			return err
 		}
-		if send(keys) == 0 {
-			break
+		more = false
+		for _, key := range keys {
+			more = send(key, key.Text(r.Failed)) || more
 		}
 	}
 	_ = store.WakeRelays(ctx) // only a hint
-	if err := r.say(c, done, func(p *terminal.Printer) { printSentAgain(p, done) }); err != nil {
+	if err := r.say(c, done, func(p *terminal.Printer) { printSentAgain(p, done, r.Failed) }); err != nil {
 		return err
 	}
 	if len(done.Others) > 0 {
-		return fmt.Errorf("%d effects were not sent again", len(done.Others))
+		return fmt.Errorf("not sent again: %d", len(done.Others))
 	}
 	return nil
 }
@@ -245,7 +244,7 @@ func printEffectCase(p *terminal.Printer, c postgres.EffectCase) {
 		if a.Status != 0 {
 			answer += fmt.Sprintf(" (HTTP %d)", a.Status)
 		}
-		rows = append(rows, []string{fmt.Sprint(a.Attempt), stamp(a.StartedAt), fmt.Sprintf("%d ms", a.LatencyMS), answer, p.Dim(shorten(a.Answer, 60))})
+		rows = append(rows, []string{fmt.Sprint(a.Attempt), a.StartedAt.UTC().Format(time.DateTime), fmt.Sprintf("%d ms", a.LatencyMS), answer, p.Dim(shorten(a.Answer, 60))})
 	}
 	if len(c.Log) == 0 {
 		p.Line("  none has come to an end")
@@ -261,7 +260,7 @@ func printEffectCase(p *terminal.Printer, c postgres.EffectCase) {
 	}
 }
 
-func printSentAgain(p *terminal.Printer, done sentAgain) {
+func printSentAgain(p *terminal.Printer, done sentAgain, name string) {
 	for _, key := range done.Sent {
 		p.Line("%s %s", p.Green("✓"), key)
 	}
@@ -269,6 +268,6 @@ func printSentAgain(p *terminal.Printer, done sentAgain) {
 		p.Line("%s %s", p.Red("✗"), why)
 	}
 	if len(done.Sent)+len(done.Others) == 0 {
-		p.Line("none of that effect failed")
+		p.Line("none of the effect %q failed", name)
 	}
 }

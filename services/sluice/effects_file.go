@@ -47,7 +47,7 @@ func (f effects) declare(ctx context.Context, store *postgres.Store, role string
 	err = daemon.Wait(ctx, log, "the database", func(ctx context.Context) error {
 		others, err := store.DeclareEffects(ctx, time.Now(), role)
 		if len(others) > 0 {
-			log.Warn("other roles were started with other effects: give every role the same SLUICE_EFFECTS", "roles", others, "here", set.Rules())
+			log.Warn("other roles were last started with other effects: give every role the same SLUICE_EFFECTS and start it anew", "roles", others, "here", set.Rules())
 		}
 		return err
 	})

@@ -73,7 +73,7 @@ func TestAPersonSeesAFailedEffectAndSendsItAgain(t *testing.T) {
 	out, err := sluice(t, "effects", "list")
 	has(out, err, key+` +A-1 +paid pi_1 .* leased +1`)
 	out, err = sluice(t, "effects", "send-again", key, "--reason", "mended")
-	has(out, err, `did not fail`, `1 effects were not sent again`)
+	has(out, err, `did not fail`, `not sent again: 1`)
 	_, err = store.FinishEffects(t.Context(), now, postgres.Attempt{Effect: claimed[0], Outcome: postgres.AttemptFailed, StartedAt: now, Latency: 12 * time.Millisecond,
 		Status: 422, Class: "answer", Answer: "no such shop"})
 	if err != nil {
@@ -82,7 +82,7 @@ func TestAPersonSeesAFailedEffectAndSendsItAgain(t *testing.T) {
 	out, err = sluice(t, "effects", "list", "--state", "failed")
 	has(out, err, key, `failed +1, the last: answer \(HTTP 422\)`)
 	out, err = sluice(t, "effects", "show", key)
-	has(out, err, `1 +2.* 12 ms +answer \(HTTP 422\) +no such shop`, `"effect":"fulfil"`, `send-again `+key)
+	has(out, err, `1 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +12 ms +answer \(HTTP 422\) +no such shop`, `"effect":"fulfil"`, `send-again `+key)
 	out, err = sluice(t, "review", "list")
 	has(out, err, `effect failed: effect "fulfil" of order A-1`)
 	out, err = sluice(t, "review", "show", "1")
@@ -91,6 +91,10 @@ func TestAPersonSeesAFailedEffectAndSendsItAgain(t *testing.T) {
 	has(out, err, `What it causes outside`, key+` +paid pi_1 +failed, answer +1`)
 	out, err = sluice(t, "effects", "send-again", "--failed", "fulfil", "--reason", "mended", "--json")
 	has(out, err, `"sent_again": \[\n +"`+key)
+	out, err = sluice(t, "effects", "send-again", key, "--reason", "mended", "--json")
+	has(out, err, `"not_sent_again": \{\n +"`+key+`": "send effect `)
+	out, err = sluice(t, "effects", "send-again", "--failed", "mails", "--reason", "mended")
+	has(out, err, `none of the effect "mails" failed`)
 	out, err = sluice(t, "effects", "list", "--order", "A-1")
 	has(out, err, key, `pending, due`)
 	out, err = sluice(t, "review", "list")
