@@ -180,6 +180,28 @@ func effectsOf(t *testing.T, s *postgres.Store, id string) []postgres.EffectSumm
 	return found
 }
 
+// The dispatcher that had it died, and meanwhile its order was corrected: nobody knows
+// whether it was called, and nobody calls it now.
+func TestACorrectionDuringAnAttemptThatIsLostEndsTheEffect(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil))
+	apply(t, s, registered("o", 1000), fact("e1", "o", "pi", order.KindPaid, 1000, 1))
+	lost := claimFulfil(t, s, at, 1)[0]
+	ruled(t, s, order.KindDismiss, "e1", 10)
+	if again := claimFulfil(t, s, at.Add(lease), 1); len(again) != 0 {
+		t.Fatalf("what is not wanted any more is attempted: %+v", again)
+	}
+	if all := effectsOf(t, s, "o"); len(all) != 1 || all[0].State != effect.Withdrawn || !all[0].Outdated {
+		t.Errorf("the order has the effects %+v", all)
+	}
+	if c, err := s.EffectCase(t.Context(), lost.Key); err != nil || len(c.Log) != 1 || c.Log[0].Class != "lost" {
+		t.Errorf("the lost attempt: %+v, %v", c.Log, err)
+	}
+	ruled(t, s, order.KindAccept, "e1", 20)
+	if again := claimFulfil(t, s, at.Add(lease), 1); len(again) != 1 || again[0].IdempotencyKey() != lost.IdempotencyKey() || again[0].Attempt != 2 {
+		t.Errorf("implied again, it is attempted %+v", again)
+	}
+}
+
 // Two payments of one order whose events crossed: which of them counts changes, what
 // is published does not, and the goods go out once.
 func TestAPaymentThatGivesWayToAnEarlierOneIsNotFulfilledAgain(t *testing.T) {
