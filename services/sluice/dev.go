@@ -42,6 +42,7 @@ func (devCmd) Help() string {
 	return `Starts the development broker and a PostgreSQL server (from this machine's programs, else downloaded once),
 makes schema and topics, and runs every role in one process, all on loopback. What it makes (data, secrets,
 endpoints.yaml) stays in the data directory and is there again the next time.
+Effects are those of the file that SLUICE_EFFECTS names.
 
 Examples:
   sluice dev                     bring it up, then send webhooks with sluice send, kcat, curl
@@ -280,6 +281,7 @@ func (d devCmd) next(p *terminal.Printer, dir *dev.Dir, e environment, endpoints
 		{"Payme, Click", e["SLUICE_MERCHANT_PUBLIC_URL"] + "/webhooks/{" + strings.Join(calls, ",") + "}"},
 		{"orders", e["SLUICE_MERCHANT_URL"] + "/v1/orders/{id}"},
 		{"health, metrics", "http://" + e["SLUICE_ADMIN_ADDRESS"] + "/{readyz,metrics}"},
+		{"the contract", "http://" + e["SLUICE_ADMIN_ADDRESS"] + "/docs/"},
 		{"Kafka", e["KAFKA_BROKERS"]},
 		{"endpoints", dir.Path("endpoints.yaml")},
 		{"log", dir.Path("sluice.log")},
