@@ -190,6 +190,9 @@ func (tx Tx) reconcileEffects(ctx context.Context, now time.Time, orders map[int
 	}
 	of := map[int64][]effect.Row{}
 	for _, r := range rows {
+		if _, declared := tx.store.effects.Get(r.Effect); !declared {
+			continue // what causes it is not known here
+		}
 		e := orders[r.OrderNo]
 		row := effect.Row{Name: r.Effect, Key: r.Key.Bytes, State: effect.State(r.State), Attempted: r.Attempt > 0, Outdated: r.Outdated}
 		if !e.grown || slices.ContainsFunc(e.after, func(t effect.Implied) bool { return t.Key == row.Key }) {

@@ -224,6 +224,31 @@ func TestAPaymentThatGivesWayToAnEarlierOneIsNotFulfilledAgain(t *testing.T) {
 	}
 }
 
+// An effect that is not declared (any more, or not yet in this role) is nothing that a
+// correction can judge: its rows are neither taken back nor asked about.
+func TestACorrectionLeavesEffectsAloneThatAreNotDeclared(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, fulfil+`
+  - {name: crm, on: {to: paid}, url: "https://crm.example", secret: env:S}
+  - {name: mail, on: {to: paid}, url: "https://mail.example", secret: env:S}
+`))
+	apply(t, s, registered("o", 1000), fact("late", "o", "second", order.KindPaid, 1000, 9))
+	claimed, err := s.ClaimEffects(t.Context(), at, "test", postgres.Wanted{Name: "crm", N: 1, Lease: lease})
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("claimed %+v, %v", claimed, err)
+	}
+	finish(t, s, at, postgres.Attempt{Effect: claimed[0], Outcome: postgres.AttemptDone, Status: 200})
+	s.WithEffects(declared(t, fulfil))
+	apply(t, s, fact("early", "o", "first", order.KindPaid, 1000, 1))
+	for _, e := range effectsOf(t, s, "o") {
+		if want := map[string]effect.State{"crm": effect.Done, "mail": effect.Pending}; e.Effect != "fulfil" && (e.State != want[e.Effect] || e.Outdated) {
+			t.Errorf("%s is %s, outdated: %v", e.Effect, e.State, e.Outdated)
+		}
+	}
+	if open := reviews(t, s, postgres.ReviewEffectOutdated); len(open) != 0 {
+		t.Errorf("a person is asked %+v", open)
+	}
+}
+
 // A call is under way when its order is corrected: it cannot be taken back, and if it
 // failed it is not tried again.
 func TestACorrectionDuringAnAttemptEndsTheEffectWithIt(t *testing.T) {
