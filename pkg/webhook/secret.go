@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,8 +45,8 @@ func (s Secret) String() string       { return "secret " + s.Name }
 func (s Secret) GoString() string     { return s.String() }
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Mask replaces the secret wherever a text shows it, also without its prefix and as
-// URLs and JSON escape it.
+// Mask replaces the secret wherever a text shows it, also without its prefix and in
+// every form of Shown.
 func (s Secret) Mask(text, by string) string {
 	value := string(s.value)
 	bare := value
@@ -53,13 +54,37 @@ func (s Secret) Mask(text, by string) string {
 		bare = strings.TrimPrefix(bare, prefix)
 	}
 	for _, v := range []string{value, bare} {
-		for _, form := range []string{v, url.QueryEscape(v), strings.ReplaceAll(v, "/", `\/`)} {
-			if form != "" {
-				text = strings.ReplaceAll(text, form, by)
-			}
+		if v == "" {
+			continue
+		}
+		for _, form := range Shown(v) {
+			text = strings.ReplaceAll(text, form, by)
 		}
 	}
 	return text
+}
+
+// escapes are how libraries write, in JSON and HTML, characters of secrets and of
+// base64: PHP's JSON, .NET's JSON and HTML, Go's HTML, and Handlebars.
+var escapes = []*strings.Replacer{
+	strings.NewReplacer("/", `\/`),
+	strings.NewReplacer("+", `\u002B`, "&", `\u0026`, "<", `\u003C`, ">", `\u003E`, "'", `\u0027`, `"`, `\u0022`, "`", `\u0060`),
+	strings.NewReplacer("+", "&#x2B;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#x27;", `"`, "&quot;"),
+	strings.NewReplacer("+", "&#43;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;"),
+	strings.NewReplacer("/", "&#x2F;", "=", "&#x3D;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#x27;", `"`, "&quot;", "`", "&#x60;"),
+	strings.NewReplacer("=", "&#61;", "&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;"),
+}
+
+// Shown are the forms in which texts show a value: as it is, as JSON, URLs and HTML
+// escape it. The longest comes first where one is part of another.
+func Shown(v string) []string {
+	quoted, _ := json.Marshal(v)
+	all := []string{v, string(quoted[1 : len(quoted)-1]), url.QueryEscape(v), url.PathEscape(v)}
+	for _, e := range escapes {
+		all = append(all, e.Replace(v))
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(all)
 }
 
 // placeholders are values that samples and templates carry; compared without

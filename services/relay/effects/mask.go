@@ -1,15 +1,13 @@
 package effects
 
 import (
-	"encoding/json"
-	"html"
-	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"sluice/pkg/effect"
+	"sluice/pkg/webhook"
 )
 
 // masker takes out of an answer what must not be kept: what was sent to prove who
@@ -23,9 +21,9 @@ func newMasker(d effect.Declaration) masker {
 	m := masker{effect: d}
 	for _, h := range d.Headers {
 		if v := h.Reveal(); len(v) >= shortestSecret {
-			m.headers = append(m.headers, forms(v)...)
+			m.headers = append(m.headers, webhook.Shown(v)...)
 			if _, token, ok := strings.Cut(v, " "); ok && len(token) >= shortestSecret { // Bearer, Basic
-				m.headers = append(m.headers, forms(token)...)
+				m.headers = append(m.headers, webhook.Shown(token)...)
 			}
 		}
 	}
@@ -55,23 +53,12 @@ func (m masker) clean(text string, sent ...string) string {
 			if _, v, ok := strings.Cut(one, ","); ok {
 				one = v
 			}
-			for _, v := range forms(one) {
+			for _, v := range webhook.Shown(one) {
 				text = strings.ReplaceAll(text, v, masked)
 			}
 		}
 	}
 	return credential.ReplaceAllString(text, "$1$2"+masked)
-}
-
-// escaped is how .NET writes JSON.
-var escaped = strings.NewReplacer("+", `\u002B`, "&", `\u0026`, "<", `\u003C`, ">", `\u003E`, "'", `\u0027`, `"`, `\u0022`, "`", `\u0060`)
-
-// forms are a value as JSON, a query and HTML show it.
-func forms(v string) []string {
-	quoted, _ := json.Marshal(v)
-	all := []string{v, string(quoted[1 : len(quoted)-1]), strings.ReplaceAll(v, "/", `\/`), escaped.Replace(v), url.QueryEscape(v), url.PathEscape(v),
-		html.EscapeString(v), strings.ReplaceAll(html.EscapeString(v), "=", "&#61;")}
-	return all
 }
 
 // beginning is up to n bytes of a text, on one line, of whole and printable characters.

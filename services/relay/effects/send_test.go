@@ -289,6 +289,10 @@ func TestNothingSecretIsKeptOfAnAnswer(t *testing.T) {
 		"the token, as JSON":     func(*http.Request) string { return `{"got":"` + strings.ReplaceAll(tokenText, "/", `\/`) + `"}` },
 		"the token, as .NET's":   func(*http.Request) string { return `{"got":"` + strings.ReplaceAll(tokenText, "+", `\u002B`) + `"}` },
 		"the bare token, .NET's": func(*http.Request) string { return `no such: tok_4f5g/6h7j\u002B8k9l` },
+		"the secret, as .NET's":  func(*http.Request) string { return `key ` + strings.ReplaceAll(bare, "+", `\u002B`) },
+		"the bare token, in HTML": func(*http.Request) string {
+			return "<b>tok_4f5g/6h7j&#43;8k9l tok_4f5g/6h7j&#x2B;8k9l tok_4f5g&#x2F;6h7j+8k9l</b>"
+		},
 		"the token, in HTML":     func(*http.Request) string { return "<b>" + strings.ReplaceAll(tokenText, "+", "&#43;") + "</b>" },
 		"the token, in a query":  func(*http.Request) string { return "x?t=tok_4f5g%2F6h7j%2B8k9l" },
 		"the secret":             func(*http.Request) string { return "wrong secret " + secretText },
@@ -302,7 +306,7 @@ func TestNothingSecretIsKeptOfAnAnswer(t *testing.T) {
 		if a.status != http.StatusOK || a.text == "" {
 			t.Fatalf("%s: %+v", name, a)
 		}
-		if contains(a.text, "tok_4f5g", bare[:8], oldSecretText, "v1,"+"") && !strings.Contains(a.text, "v1,"+masked) {
+		if contains(a.text, "tok_4f5g", "8k9l", bare[:8], oldSecretText, "v1,"+"") && !strings.Contains(a.text, "v1,"+masked) {
 			t.Errorf("%s: kept %q", name, a.text)
 		}
 	}
