@@ -419,7 +419,8 @@ func (b *breaking) topics(released, present *Contract) {
 				b.add(was.Address, "the message %s is removed", m.Name)
 				continue
 			}
-			if o := is.Messages[i]; o.Headers != m.Headers || o.Payload != m.Payload || o.ContentType != m.ContentType || o.KeyAt != m.KeyAt || o.Key.Title != m.Key.Title {
+			if o := is.Messages[i]; o.Headers != m.Headers || o.Payload != m.Payload || o.ContentType != m.ContentType || o.KeyAt != m.KeyAt ||
+				o.Key.Title != m.Key.Title || o.Key.Pattern != m.Key.Pattern || o.Key.MinLength != m.Key.MinLength {
 				b.add(was.Address, "the key, content type or schemas of the message %s differ", m.Name)
 			}
 		}

@@ -185,6 +185,8 @@ func TestEachRuleOfTopicsAndOperationsHolds(t *testing.T) {
 		{"a longer note", "merchant.registration.v1.schema.json", `"maxLength": 255`, `"maxLength": 256`, ""},
 		{"a new status", "order.status_changed.v1.schema.json", `"pending", "paid"`, `"pending", "shipped", "paid"`, `"shipped" may be now`},
 		{"an $id", "problem.v1.schema.json", "schema:problem:v1", "schema:problem:v2", "its $id"},
+		{"a key of another form", schemas.AsyncAPI, "'^(0|[1-9][0-9]?)$'", "'^[0-9]+$'", "the key"},
+		{"a key that may be empty", schemas.AsyncAPI, "title: order id, type: string, minLength: 1", "title: order id, type: string, minLength: 0", "the key"},
 		{"kept by size", schemas.AsyncAPI, "retention.ms: 2592000000\n", "retention.ms: 2592000000\n          retention.bytes: 1000000\n", "retention.bytes"},
 		{"other timestamps", schemas.AsyncAPI, "x-timestamps: LogAppendTime", "x-timestamps: CreateTime", "message.timestamp.type"},
 		{"another way to give the token", schemas.OpenAPI, "scheme: bearer", "scheme: basic", "token"},
