@@ -100,7 +100,7 @@ func Reconcile(before, after []Implied, rows []Row) (p Plan) {
 	has := func(list []Implied, k Key) bool {
 		return slices.ContainsFunc(list, func(o Implied) bool { return o.Key == k })
 	}
-	type count struct{ old, lost, missed int }
+	type count struct{ old, lost, missed, bare, stand, back int }
 	counts := map[string]*count{}
 	of := func(name string) *count {
 		if counts[name] == nil {
@@ -108,17 +108,51 @@ func Reconcile(before, after []Implied, rows []Row) (p Plan) {
 		}
 		return counts[name]
 	}
+	bare := func(t Implied) bool {
+		return !slices.ContainsFunc(rows, func(r Row) bool { return r.Key == t.Key })
+	}
+	// What was implied and has no row: others stood for it, or nothing did, because it
+	// was not declared. One of the others may be implied itself now: then it stands for
+	// itself, and what it stood for is missed.
+	for _, t := range before {
+		if bare(t) {
+			of(t.Name).bare++
+		}
+	}
+	for _, r := range rows {
+		if r.Attempted && r.State != Withdrawn && !r.Outdated && !has(before, r.Key) {
+			c := of(r.Name)
+			if c.stand++; has(after, r.Key) {
+				c.back++
+			}
+		}
+	}
+	for _, t := range after {
+		if bare(t) && has(before, t.Key) {
+			of(t.Name).old++
+		}
+	}
 	// What is implied and has no row: of old, another row stands for it.
 	var fresh []Implied
+	left := map[string]int{}
+	for name, c := range counts {
+		undeclared := max(0, c.bare-c.stand)
+		left[name] = min(c.back, max(0, c.old-(c.stand-c.back)-undeclared))
+	}
 	for _, t := range after {
-		switch {
-		case slices.ContainsFunc(rows, func(r Row) bool { return r.Key == t.Key }):
-		case has(before, t.Key):
-			of(t.Name).old++
-		default:
-			fresh = append(fresh, t)
-			of(t.Name).missed++
+		if !bare(t) {
+			continue
 		}
+		c := of(t.Name)
+		if has(before, t.Key) {
+			if left[t.Name] == 0 {
+				continue
+			}
+			left[t.Name]--
+			c.old--
+		}
+		fresh = append(fresh, t)
+		c.missed++
 	}
 	// Those that stood for another fact before come first: they go on doing so.
 	var orphans []int
