@@ -132,7 +132,7 @@ func Reconcile(before, after []Implied, rows []Row) (p Plan) {
 			of(t.Name).old++
 		}
 	}
-	// What is implied and has no row: of old, another row stands for it.
+	// What is implied and nothing stands for.
 	var fresh []Implied
 	left := map[string]int{}
 	for name, c := range counts {
@@ -144,7 +144,7 @@ func Reconcile(before, after []Implied, rows []Row) (p Plan) {
 			continue
 		}
 		c := of(t.Name)
-		if has(before, t.Key) {
+		if has(before, t.Key) { // what it has stands, but for as many as went back
 			if left[t.Name] == 0 {
 				continue
 			}

@@ -249,6 +249,30 @@ func TestACorrectionLeavesEffectsAloneThatAreNotDeclared(t *testing.T) {
 	}
 }
 
+// A refund that was told of gave way to another one, for which its row stood. When it
+// counts again beside that, the other is told of too.
+func TestAFactThatCountsAgainBesideTheOtherLeavesThatItsOwnEffect(t *testing.T) {
+	s := testkit.Store(t).WithEffects(declared(t, `
+  - {name: fulfil, on: [{to: partially_refunded}, {from: partially_refunded, to: partially_refunded}], url: "https://a.example", secret: env:S}
+`))
+	refund := func(object string, second int) postgres.Fact {
+		f := fact("e-"+object, "o", "pi", order.KindRefund, 100, second)
+		f.Object = object
+		return f
+	}
+	dismissed := fact("gone", "o", "", order.KindDismiss, 0, 20)
+	dismissed.Source, dismissed.Currency, dismissed.Target = postgres.Review, "", refund("r1", 5).Hash
+	accepted := fact("back", "o", "", order.KindAccept, 0, 30)
+	accepted.Source, accepted.Currency, accepted.Target = postgres.Review, "", refund("r1", 5).Hash
+	apply(t, s, registered("o", 1000), fact("paid", "o", "pi", order.KindPaid, 1000, 1), refund("r1", 5))
+	finish(t, s, at, postgres.Attempt{Effect: claimFulfil(t, s, at, 1)[0], Outcome: postgres.AttemptDone, Status: 200})
+	apply(t, s, dismissed, refund("r2", 6))
+	apply(t, s, accepted)
+	if due := claimFulfil(t, s, at, 10); len(due) != 1 || !strings.Contains(string(due[0].Body), `"object":"r2"`) {
+		t.Errorf("due is %+v", due)
+	}
+}
+
 // A call is under way when its order is corrected: it cannot be taken back, and if it
 // failed it is not tried again.
 func TestACorrectionDuringAnAttemptEndsTheEffectWithIt(t *testing.T) {
