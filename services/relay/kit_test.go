@@ -40,6 +40,7 @@ func newWorld(t testing.TB, brokers kafka.Config) *world {
 		t.Fatal(err)
 	}
 	w.db.SetMaxOpenConns(8)
+	w.db.SetMaxIdleConns(8)
 	t.Cleanup(func() { _ = w.db.Close() })
 	return w
 }
