@@ -16,7 +16,7 @@ const (
 )
 
 // CursorShards is how many partitions Cursors has: one for each shard.
-const CursorShards = 8
+const CursorShards = 2
 
 // Group is the processor's consumer group, without the deployment's prefix.
 const Group = "sluice-processor"

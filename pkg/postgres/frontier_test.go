@@ -147,13 +147,13 @@ func TestAnIDThatWasRolledBackDoesNotBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := insertTransition(ctx, tx, 3, 1, 1); err != nil {
+	if _, err := insertTransition(ctx, tx, 1, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(ctx); err != nil {
 		t.Fatal(err)
 	}
-	id, err := insertTransition(ctx, db.pool, 3, 1, 1)
+	id, err := insertTransition(ctx, db.pool, 1, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestUnrelatedWritersDoNotHoldTheFrontierBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	id, err := insertTransition(ctx, db.pool, 3, 1, 1)
+	id, err := insertTransition(ctx, db.pool, 1, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 // Shards is how many shards the order_transitions are spread over: as many relays
-// can share the work. It is in stored rows; it never changes.
+// share the work, others stand by. It is in stored rows; it never changes.
 //
 // Each is published in transactions of its own, and few large ones cost less than
-// many small: at 1,000 transitions/s on a busy machine of 2 cores the median from
-// commit to topic was 1.4 s with 64 shards, 80 to 300 ms with 8, and 24 to 30 ms
-// with 4, or with 8 of which 3 publish at a time (2026-11-30).
-const Shards = 8
+// many small. On 2 cores with everything on them, 1,000 transitions/s, the median
+// from commit to topic was 23 ms with 8 shards, 15 with 4 and 9 with 2; one relay
+// with one shard publishes more than one database can be made to write (2026-11-30).
+const Shards = 2
 
 // Transition is one row of order_transitions: one version of one order, and
 // everything its message is made of. Rows never change, so neither do messages.

@@ -115,12 +115,6 @@ func (l *lane) transact(ctx context.Context, rows []postgres.Transition) error {
 			records = append(records, r)
 		}
 	}
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	return l.kafka.Publish(ctx, records, cursorOf(rows[len(rows)-1]).encode())
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/postgres"
 )
 
@@ -35,8 +36,12 @@ func (r *Relay) renew(ctx context.Context, leases chan postgres.RelayLease) erro
 	}
 }
 
-// mark moves the cursors of what was acknowledged. While one move runs, more
-// acknowledgements gather for the next.
+// markInterval is the pause between two moves of the cursors. Only retention goes by
+// them, and a relay where Kafka has none.
+const markInterval = 50 * time.Millisecond
+
+// mark moves the cursors of what was acknowledged. While one move runs, and for a
+// while after it, more acknowledgements gather for the next.
 func (r *Relay) mark(ctx context.Context, acked *progress) error {
 	for {
 		cursors, release, more := acked.take()
@@ -58,6 +63,7 @@ func (r *Relay) mark(ctx context.Context, acked *progress) error {
 		if !more {
 			return nil
 		}
+		daemon.Pause(ctx, markInterval)
 		if ctx.Err() != nil {
 			return fmt.Errorf("move relay cursors: %w", context.Cause(ctx))
 		}

@@ -26,8 +26,6 @@ type Config struct {
 	// Batch is how many rows are handed to Kafka and not acknowledged at most, over
 	// all shards.
 	Batch int `env:"SLUICE_RELAY_BATCH" envDefault:"8192" help:"most rows handed to Kafka and not acknowledged, over all shards"`
-	// Transactions is how many shards publish at a time; see postgres.Shards.
-	Transactions int `env:"SLUICE_RELAY_TRANSACTIONS" envDefault:"3" help:"how many shards publish at a time"`
 	// PollInterval is how often it looks without being woken.
 	PollInterval time.Duration `env:"SLUICE_RELAY_POLL_INTERVAL" envDefault:"100ms" help:"how often it looks without being woken"`
 	// LeaseTTL is how long the shards of a dead relay wait for another one.
@@ -42,9 +40,6 @@ func (c Config) Check() error {
 	var problems []error
 	if c.Batch < postgres.Shards {
 		problems = append(problems, fmt.Errorf("SLUICE_RELAY_BATCH is %d; it must be at least %d", c.Batch, postgres.Shards))
-	}
-	if c.Transactions < 1 {
-		problems = append(problems, errors.New("SLUICE_RELAY_TRANSACTIONS must be at least 1"))
 	}
 	if c.PollInterval <= 0 {
 		problems = append(problems, errors.New("SLUICE_RELAY_POLL_INTERVAL must be positive"))
@@ -68,7 +63,6 @@ type Relay struct {
 	store    *postgres.Store
 	broker   Broker
 	now      func() time.Time
-	slots    chan struct{} // one for each transaction that may be open
 	troubles troubles
 }
 
@@ -91,7 +85,7 @@ func New(cfg Config, deps Deps) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{cfg: cfg, log: deps.Log, topics: deps.Topics, owner: deps.Owner, store: deps.Store, broker: deps.Broker, now: deps.Now,
-		slots: make(chan struct{}, cfg.Transactions), troubles: troubles{of: map[int16]error{}}}
+		troubles: troubles{of: map[int16]error{}}}
 	r.metrics = newMetrics(deps.Registry, deps.Now)
 	r.troubles.set(noShard, errors.New("no shards claimed yet"))
 	return r, nil

@@ -72,6 +72,8 @@ func (r *Relay) session(ctx context.Context, wake <-chan struct{}) error {
 
 // read hands rows to lanes until ctx ends; lanes live as long as work.
 func (s *session) read(ctx, work context.Context, leases <-chan postgres.RelayLease, wake <-chan struct{}) error {
+	var frontier int64
+	var due time.Time // when to look for the frontier again; a wake makes it now
 	for {
 		select {
 		case lease := <-leases:
@@ -80,22 +82,27 @@ func (s *session) read(ctx, work context.Context, leases <-chan postgres.RelayLe
 			}
 		default:
 		}
-		frontier, behind, err := s.frontier.Advance(ctx)
+		// Not whenever a lane is through: asking for the frontier reads the locks of the
+		// whole server.
+		if now := s.now(); !now.Before(due) {
+			at, behind, err := s.frontier.Advance(ctx)
+			if err != nil {
+				return drained(ctx, err)
+			}
+			if frontier, due = at, now.Add(s.cfg.PollInterval); behind {
+				due = now.Add(behindInterval)
+			}
+		}
+		err := s.poll(ctx, frontier)
 		if err != nil {
 			return drained(ctx, err)
 		}
-		if err := s.poll(ctx, frontier); err != nil {
-			return drained(ctx, err)
-		}
-		interval := s.cfg.PollInterval
-		if behind {
-			interval = behindInterval
-		}
-		timer := time.NewTimer(interval)
+		timer := time.NewTimer(due.Sub(s.now()))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-wake:
+			due = time.Time{}
 		case r := <-s.results:
 			err = s.settle(r)
 		}
