@@ -67,8 +67,9 @@ func (s *Shard) client(ctx context.Context, cfg Config, i int, log *slog.Logger)
 		kgo.TransactionalID(fmt.Sprintf("%ssluice-relay-%d-%d", cfg.TopicPrefix, s.shard, i)),
 		kgo.TransactionTimeout(transactionTimeout),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// A batch is handed over at once; waiting for more of it gains nothing.
-		kgo.ProducerLinger(0),
+		// A transaction is sent when all of it is there: in one request to each broker, in
+		// place of one for the first record and another for the rest.
+		kgo.ManualFlushing(), kgo.MaxBufferedRecords(1<<20),
 		// 245,000 records/s against 183,000 without compression and as many with zstd,
 		// of a busy broker on 2 cores (2026-11).
 		kgo.ProducerBatchCompression(kgo.SnappyCompression()),
