@@ -1,6 +1,7 @@
 // Package kafka is the broker: the only importer of franz-go. It knows the
-// topics, and the three ways Sluice speaks to them: produce one record and wait
-// (ingress), consume batches (processor), publish batches (relay).
+// topics, and the ways Sluice speaks to them: produce one record and wait
+// (ingress), consume batches and publish dead letters (processor), publish a shard of
+// the outbox with its cursor in one transaction (relay).
 package kafka
 
 import (

@@ -19,7 +19,7 @@ type Publisher struct {
 
 // NewPublisher connects to cfg's brokers; it fails if none answers before ctx ends.
 func NewPublisher(ctx context.Context, cfg Config, log *slog.Logger) (*Publisher, error) {
-	cl, err := cfg.open(ctx, "relay", log,
+	cl, err := cfg.open(ctx, "publisher", log,
 		// Idempotent by default: the client's own retries make no duplicates and
 		// keep the order within a partition.
 		kgo.RequiredAcks(kgo.AllISRAcks()),

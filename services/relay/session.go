@@ -240,9 +240,6 @@ func (s *session) adopt(ctx, work context.Context, lease postgres.RelayLease) er
 	return nil
 }
 
-// takers bounds how many shards are taken at a time: each opens connections.
-const takers = 8
-
 // take makes lanes of shards: first all are taken, which fences whoever had them,
 // then their cursors are read.
 func (s *session) take(ctx, work context.Context, fresh []postgres.RelayShard) (err error) {
@@ -258,7 +255,6 @@ func (s *session) take(ctx, work context.Context, fresh []postgres.RelayShard) (
 		}
 	}()
 	g, within := errgroup.WithContext(ctx)
-	g.SetLimit(takers)
 	for i, shard := range fresh {
 		nos[i] = shard.Shard
 		g.Go(func() (err error) {
