@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -67,6 +69,31 @@ func Count(ctx context.Context, cfg Config, log *slog.Logger, topic string) (int
 	return n, nil
 }
 
+// coordinatorTimeout is how long a cluster may take to have a coordinator for a group:
+// the first group that a new one is asked about has none for a moment.
+const coordinatorTimeout = 10 * time.Second
+
+func offsetsOf(ctx context.Context, adm *kadm.Client, group, topic string) (kadm.OffsetResponses, error) {
+	within, cancel := context.WithTimeout(ctx, coordinatorTimeout)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		committed, err := adm.FetchOffsetsForTopics(ctx, group, topic)
+		if err == nil {
+			err = committed.Error()
+		}
+		if !errors.Is(err, kerr.CoordinatorNotAvailable) && !errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			return committed, err
+		}
+		select {
+		case <-within.Done():
+			return committed, err
+		case <-tick.C:
+		}
+	}
+}
+
 // Lag is how many records of a topic lie behind a group's committed offsets, or
 // behind the topic's start where nothing is committed.
 func Lag(ctx context.Context, cfg Config, log *slog.Logger, group, topic string) (int64, error) {
@@ -76,10 +103,7 @@ func Lag(ctx context.Context, cfg Config, log *slog.Logger, group, topic string)
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	committed, err := adm.FetchOffsetsForTopics(ctx, group, topic)
-	if err == nil {
-		err = committed.Error()
-	}
+	committed, err := offsetsOf(ctx, adm, group, topic)
 	if err != nil {
 		return 0, fmt.Errorf("read offsets of group %s: %w", group, err)
 	}
