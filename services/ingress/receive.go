@@ -71,6 +71,9 @@ func (in *Ingress) receive(r *http.Request, name string) answer {
 	if verdict.Outcome != webhook.Valid {
 		return unverified(verdict.Reason)
 	}
+	if verdict.Secret != "" {
+		in.metrics.verified.WithLabelValues(rt.Name, verdict.Secret).Inc()
+	}
 	e := event.Event{
 		Source: rt.Source, Provider: rt.Provider.Name(), Endpoint: rt.Name, Mode: rt.Mode, TimeRepeats: rt.Provider.TimeRepeats(),
 		ContentType: storable(r.Header.Get("Content-Type")), Traceparent: storable(r.Header.Get("Traceparent")),

@@ -174,3 +174,31 @@ func TestAHangingCertificateHostStallsNobodyElse(t *testing.T) {
 		t.Errorf("%d records", len(p.all()))
 	}
 }
+
+// Before the old secret of a rotation goes one wants to know that nobody signs with it.
+func TestWhichSecretSignedIsCountedBeforeAndAfterItDid(t *testing.T) {
+	r := start(t, config(), &fakeProducer{})
+	counted := func(secret string) (n float64, there bool) {
+		families, err := r.reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "sluice_ingress_verified_webhooks_total" && m.GetLabel()[0].GetValue() == "shop" && m.GetLabel()[1].GetValue() == secret {
+					return m.GetCounter().GetValue(), true
+				}
+			}
+		}
+		return 0, false
+	}
+	name := r.routes["shop"].Secrets[0].Name
+	if n, there := counted(name); n != 0 || !there {
+		t.Errorf("before: %v, %v", n, there)
+	}
+	want(t, "signed", r.send(paid("evt_1")), 200)
+	want(t, "forged", r.post("/webhooks/shop", sign(t, time.Now(), paid("evt_2")), paid("evt_3")), 401)
+	if n, _ := counted(name); n != 1 {
+		t.Errorf("after one that is signed and one that is not: %v", n)
+	}
+}
