@@ -20,7 +20,8 @@ type Ledger struct {
 	Counted map[[16]byte]int64
 	// Hours are the lines of the books; only Store.LedgerHours reads them.
 	Hours []LedgerHour
-	// Gaps are ranges of offsets that expired before they were read.
+	// Gaps are ranges of offsets that expired before they were read, or that a person
+	// had left out.
 	Gaps []LedgerGap
 }
 
@@ -100,7 +101,7 @@ func (s *Store) ledger(ctx context.Context, hours bool) (Ledger, error) {
 
 // readGaps reads the gaps out of their review items.
 func (l *Ledger) readGaps(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT subject, settled_at IS NOT NULL FROM review_items WHERE kind = $1 AND detail LIKE '%: expired'`, string(ReviewOffsetGap))
+	rows, err := tx.Query(ctx, `SELECT subject, settled_at IS NOT NULL FROM review_items WHERE kind = $1 AND (detail LIKE '%: expired' OR detail LIKE '%: skipped')`, string(ReviewOffsetGap))
 	if err != nil {
 		return err
 	}

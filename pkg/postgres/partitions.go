@@ -62,6 +62,19 @@ func (tx Tx) Advance(ctx context.Context, claims []Claim, last []int64) (before 
 	return before, nil
 }
 
+// lockClaim locks the claim's partition, checks that the claim is the newest, else
+// ErrFenced, and returns the highest offset ever applied.
+func (tx Tx) lockClaim(ctx context.Context, c Claim) (applied int64, err error) {
+	rows, err := tx.q.LockPartitions(ctx, uuid(c.TopicID), []int32{c.Partition})
+	if err != nil {
+		return 0, fmt.Errorf("lock partition %d: %w", c.Partition, err)
+	}
+	if len(rows) == 0 || rows[0].Epoch != c.Epoch {
+		return 0, fmt.Errorf("partition %d: %w", c.Partition, ErrFenced)
+	}
+	return rows[0].AppliedOffset, nil
+}
+
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
 
 func uuids(bs [][16]byte) []pgtype.UUID {

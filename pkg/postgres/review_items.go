@@ -31,7 +31,7 @@ const (
 // ReviewDecision is how an item was settled.
 type ReviewDecision string
 
-// The decisions: the first four and SendAgain are people's, the others come by
+// The decisions: the first four, SendAgain and Skip are people's, the others come by
 // themselves.
 const (
 	Accept       ReviewDecision = "accept"         // apply the held event anyway
@@ -45,6 +45,7 @@ const (
 	ImpliedAgain ReviewDecision = "implied_again"  // the order's story implies the effect again
 	NotImplied   ReviewDecision = "withdrawn"      // the order's story implies the failed effect no more
 	EffectDone   ReviewDecision = "done"           // a late answer said that the failed effect was done
+	Skip         ReviewDecision = "skip"           // a person had the records left out, by a replay that goes ahead
 )
 
 // ReviewItem is one thing a person must decide. There is one for each kind and

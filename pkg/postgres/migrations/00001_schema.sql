@@ -201,7 +201,7 @@ CREATE TABLE review_items (
   claimed_version bigint,
   settled_at timestamptz,
   settled_by text, -- NULL: it settled itself
-  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable, answered, send_again, implied_again, withdrawn, done
+  decision   text, -- accept, dismiss, link, refetch, no_longer_held, readable, answered, send_again, implied_again, withdrawn, done, skip
   UNIQUE (kind, subject)
 );
 CREATE INDEX review_items_open ON review_items (created_at) WHERE settled_at IS NULL;
@@ -397,6 +397,43 @@ CREATE TABLE books (
   PRIMARY KEY (topic_id, partition, hour, endpoint_no, verdict)
 ) WITH (fillfactor = 50);
 
+-- What `sluice replay` asks processors for: to read partitions of the raw topic once
+-- more from an offset on. At most one is open for a topic. Times are the database's.
+CREATE TABLE replays (
+  id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  topic_id    uuid NOT NULL,
+  topic       text NOT NULL,
+  state       text NOT NULL CHECK (state IN ('pausing', 'running', 'done', 'abandoned')),
+  who         text NOT NULL CHECK (btrim(who) <> ''),
+  reason      text NOT NULL CHECK (btrim(reason) <> ''),
+  plan        json NOT NULL,
+  asked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+  pause_until timestamptz NOT NULL, -- a pause that nobody renews ends by itself, and the replay with it
+  started_at  timestamptz,
+  ended_at    timestamptz
+);
+CREATE UNIQUE INDEX replays_open ON replays (topic_id) WHERE ended_at IS NULL;
+
+CREATE TABLE replay_partitions (
+  replay_id    bigint  NOT NULL REFERENCES replays,
+  partition    int     NOT NULL,
+  from_offset  bigint  NOT NULL,
+  skip         boolean NOT NULL, -- from_offset lies ahead: what is in front of it is never applied
+  until_offset bigint,           -- where the live lane was when it was taken: applied + 1
+  paused_by    text,
+  paused_at    timestamptz,
+  taken_at     timestamptz,
+  ended_at     timestamptz,
+  -- What the replay did here; a record that changed nothing is not counted.
+  applied      bigint  NOT NULL DEFAULT 0,
+  no_change    bigint  NOT NULL DEFAULT 0,
+  held         bigint  NOT NULL DEFAULT 0,
+  dead         bigint  NOT NULL DEFAULT 0,
+  changes      bigint  NOT NULL DEFAULT 0,
+  effects      bigint  NOT NULL DEFAULT 0,
+  PRIMARY KEY (replay_id, partition)
+) WITH (fillfactor = 50);
+
 -- A server built without lz4 (the one that `sluice dev` downloads) keeps its default.
 -- +goose StatementBegin
 DO $$ BEGIN
@@ -408,6 +445,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

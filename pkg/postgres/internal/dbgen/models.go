@@ -26,6 +26,24 @@ type Payment struct {
 	Linked    bool
 }
 
+type ReplayPartition struct {
+	ReplayID    int64
+	Partition   int32
+	FromOffset  int64
+	Skip        bool
+	UntilOffset pgtype.Int8
+	PausedBy    pgtype.Text
+	PausedAt    pgtype.Timestamptz
+	TakenAt     pgtype.Timestamptz
+	EndedAt     pgtype.Timestamptz
+	Applied     int64
+	NoChange    int64
+	Held        int64
+	Dead        int64
+	Changes     int64
+	Effects     int64
+}
+
 type Reservation struct {
 	OrderNo    int64
 	SourceNo   int16
