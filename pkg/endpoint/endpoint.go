@@ -50,6 +50,8 @@ type Lookup struct {
 	Credentials []Credential
 	// Rate is the most requests per second.
 	Rate float64
+	// Pending is after how long an order that nothing has decided is asked about.
+	Pending time.Duration
 }
 
 // Credential is a secret that is sent to the provider. It prints and logs as its name.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"sluice/pkg/declare"
 	"sluice/pkg/event"
@@ -17,7 +18,15 @@ type lookupEntry struct {
 	Settings    map[string]string `yaml:"settings"`
 	Credentials []reference       `yaml:"credentials"`
 	Rate        float64           `yaml:"rate"`
+	Pending     *time.Duration    `yaml:"pending"`
 }
+
+// minPending and maxPending bound how old an order must be that is asked about: an
+// order that is a minute old is being paid, and a year on nobody waits.
+const (
+	minPending = time.Minute
+	maxPending = 366 * 24 * time.Hour
+)
 
 // maxRate is the most requests per second that an endpoint may be given.
 const maxRate = 1000
@@ -52,6 +61,12 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 	}
 	if e.Rate == 0 {
 		out.Rate = api.Rate
+	}
+	out.Pending = api.Pending
+	if e.Pending != nil {
+		if out.Pending = *e.Pending; out.Pending < minPending || out.Pending > maxPending {
+			l.problem("lookup.pending", "is %s: use 1m to 8784h, the age at which an order that nothing has decided is asked about", out.Pending)
+		}
 	}
 	account, err := api.Settled(lookup.Account{Mode: mode, BaseURL: out.BaseURL, Settings: e.Settings})
 	for _, err := range declare.Each(err) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/pkg/event"
 	"sluice/pkg/webhook"
@@ -54,6 +55,8 @@ func TestAProviderThatGivesOnlyHintsNeedsALookUp(t *testing.T) {
 		"a wrong order path":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Settings: map[string]string{"order": "a..b"}}, hinting("mollie_classic"), "settings.order"},
 		"a rate below zero":       {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: -1}, hinting("mollie_classic"), "lookup.rate: is -1"},
 		"a rate beyond reason":    {&lookupEntry{Credentials: []reference{"env:KEY"}, Rate: 1001}, hinting("mollie_classic"), "lookup.rate: is 1001"},
+		"a pending too short":     {&lookupEntry{Credentials: []reference{"env:KEY"}, Pending: new(time.Second)}, hinting("mollie_classic"), "lookup.pending: is 1s"},
+		"a pending too long":      {&lookupEntry{Credentials: []reference{"env:KEY"}, Pending: new(9000 * time.Hour)}, hinting("mollie_classic"), "lookup.pending: is 9000h0m0s"},
 		"http to the world":       {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: must be https"},
 		"no address":              {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: is no address of an API"},
 		"a password in it":        {&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "https://a:b@api.mollie.com"}, hinting("mollie_classic"), "lookup.base_url: is no address of an API"},
@@ -73,15 +76,15 @@ func TestALookUpHasItsDefaultsAndItsCredentials(t *testing.T) {
 	if problems != "<nil>" {
 		t.Fatal(problems)
 	}
-	if got.BaseURL != "https://api.mollie.com" || got.Rate != 10 || got.Settings["order"] != "metadata.order_id" ||
+	if got.BaseURL != "https://api.mollie.com" || got.Rate != 10 || got.Pending != 30*time.Minute || got.Settings["order"] != "metadata.order_id" ||
 		len(got.Credentials) != 2 || got.Credentials[0].Reveal() != "live_abc" || got.Credentials[1].Reveal() != "live_file" {
 		t.Errorf("%+v", got)
 	}
 	if text := fmt.Sprintf("%v %+v %#v", got, *got, got); strings.Contains(text, "live_abc") {
 		t.Errorf("a text holds the credential: %s", text)
 	}
-	got, problems = look(&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://127.0.0.1:8099/click/", Rate: 0.5}, hinting("mollie_classic"))
-	if problems != "<nil>" || got.BaseURL != "http://127.0.0.1:8099/click" || got.Rate != 0.5 {
+	got, problems = look(&lookupEntry{Credentials: []reference{"env:KEY"}, BaseURL: "http://127.0.0.1:8099/click/", Rate: 0.5, Pending: new(time.Hour)}, hinting("mollie_classic"))
+	if problems != "<nil>" || got.Pending != time.Hour || got.BaseURL != "http://127.0.0.1:8099/click" || got.Rate != 0.5 {
 		t.Errorf("%+v, %s", got, problems)
 	}
 	if got, problems := look(nil, asked{fake{}, "stripe"}); got != nil || problems != "<nil>" {

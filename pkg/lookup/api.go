@@ -30,6 +30,19 @@ type API struct {
 	// Rate is how many requests a second are made unless the endpoint says otherwise:
 	// below what the provider documents, or what its like take without complaint.
 	Rate float64
+	// Pending is after how long an order that nothing has decided is worth asking
+	// about, unless the endpoint says otherwise: what the provider documents as the life
+	// of an unpaid checkout, the shortest if it has several, or longPending of one that
+	// documents none.
+	Pending time.Duration
+	// ByOrder: it can be asked by the shop's own order id, so a Target of which only
+	// Order (and Time, when the order was made) is set is one. What it then answers are
+	// the facts of every payment of that order; none at all is Unknown, for the payment
+	// may still be made. Without ByOrder such a Target is Pointless.
+	ByOrder bool
+	// Leaves is what it does not tell, for people; empty if it tells all that a webhook
+	// of the provider would.
+	Leaves string
 
 	// unknown are statuses by which it says that it knows no such object, beside 404.
 	unknown []int
@@ -37,9 +50,20 @@ type API struct {
 	token   *tokenRequest // asked for first, in place of auth
 	// readers are compiled for each account, because it says where the order's id is.
 	readers func(Account) (readers, error)
-	// next is asked only when every answer so far was one.
-	next func(r readers, c call) (*Request, result)
+	// run is one look-up from its beginning. It is run anew whenever there is one answer
+	// more, and only while every answer so far was one: see asking.
+	run func(*asking) result
 }
+
+// longPending stands for a provider that documents no end of a checkout: the shortest
+// life that a Stripe Checkout session can be given, 30 minutes, which is also what
+// Mollie gives a card payment.
+const longPending = 30 * time.Minute
+
+// MaxRequests is the most requests that one look-up makes, its pages included. A
+// look-up that would need more ends as Unreadable: what is known of half a list
+// decides nothing. 20 pages of 100 are 2,000 refunds of one payment.
+const MaxRequests = 20
 
 // Setting is one thing that an API wants to know beside the credential.
 type Setting struct {
@@ -134,8 +158,8 @@ func (r Request) LogValue() slog.Value { return slog.StringValue(r.String()) }
 // Response is what came back. The zero Response: nothing, in time.
 type Response struct {
 	Status int
-	// RetryAfter is the header of that name, as sent.
-	RetryAfter string
+	// RetryAfter and Date are the headers of those names, as sent.
+	RetryAfter, Date string
 	// Body is whole; one that was too large has Oversized and no Body.
 	Body      []byte
 	Oversized bool
@@ -148,13 +172,14 @@ const (
 	// Answered: the provider said what it knows of the object. Facts may be empty, if
 	// it knows of nothing that concerns an order.
 	Answered Outcome = iota + 1
-	// Unknown: the provider knows no such object, or not yet.
+	// Unknown: the provider knows no such object, or no payment of that order, or not yet.
 	Unknown
 	// Unavailable: no answer: none in time, an error of the provider, too many requests.
 	Unavailable
 	// Refused: the provider does not take the credential. A person must look.
 	Refused
-	// Unreadable: an answer that nobody understands, or about another object.
+	// Unreadable: an answer that nobody understands, or about another object, of the
+	// other mode, or without an end (MaxRequests).
 	Unreadable
 	// Pointless: there is nothing to ask about, now or ever.
 	Pointless
@@ -202,19 +227,21 @@ func (a API) New(account Account) (*Lookup, error) {
 // empty if the API needs none.
 func (l *Lookup) Next(t Target, got []Response, token string, now time.Time) Step {
 	if len(got) > 0 {
-		if end := l.api.judge(got[len(got)-1]); end.Outcome != Answered {
+		if end := l.api.judge(got[len(got)-1], now); end.Outcome != Answered {
 			return end
 		}
 	}
-	bodies := make([][]byte, len(got))
-	for i, r := range got {
-		bodies[i] = r.Body
+	a := asking{readers: l.readers, target: t, account: l.account}
+	for _, r := range got {
+		a.got = append(a.got, r.Body)
 	}
-	request, result := l.api.next(l.readers, call{target: t, account: l.account, got: bodies})
-	if request == nil {
-		return result.step(t, l.account.Mode)
-	}
+	result := l.api.run(&a)
+	request := a.next
 	switch {
+	case request == nil:
+		return result.step(t, l.account.Mode)
+	case len(got) >= MaxRequests:
+		return endless.step(t, l.account.Mode)
 	case l.api.token != nil:
 		request.set("Authorization", "Bearer "+token)
 	case l.api.auth != nil:
@@ -234,14 +261,14 @@ func (r *Request) set(name, value string) {
 }
 
 // judge says whether a response is an answer at all.
-func (a API) judge(r Response) Step {
+func (a API) judge(r Response, now time.Time) Step {
 	switch s := r.Status; {
 	case s == 0:
 		return Step{Outcome: Unavailable, Why: "no answer in time"}
 	case s == 429 || s == 503:
-		return Step{Outcome: Unavailable, RetryAfter: retryAfter(r.RetryAfter), Why: fmt.Sprintf("status %d: too many requests, or not now", s)}
+		return Step{Outcome: Unavailable, RetryAfter: retryAfter(r, now), Why: fmt.Sprintf("status %d: too many requests, or not now", s)}
 	case s == 408 || s >= 500:
-		return Step{Outcome: Unavailable, RetryAfter: retryAfter(r.RetryAfter), Why: fmt.Sprintf("status %d", s)}
+		return Step{Outcome: Unavailable, RetryAfter: retryAfter(r, now), Why: fmt.Sprintf("status %d", s)}
 	case s == 401 || s == 403:
 		return Step{Outcome: Refused, Why: fmt.Sprintf("status %d: the provider does not take the credential, or the account may not ask this", s)}
 	case s == 404 || s == 410 || slices.Contains(a.unknown, s):
@@ -257,14 +284,27 @@ func (a API) judge(r Response) Step {
 // maxRetryAfter bounds what a provider may ask for; beyond it somebody has looked.
 const maxRetryAfter = time.Hour
 
-// retryAfter reads delta-seconds. A date is not read: it would need the provider's
-// clock; the backoff stands in.
-func retryAfter(header string) time.Duration {
-	n, err := strconv.Atoi(strings.TrimSpace(header))
-	if err != nil || n < 0 {
+// imfDate is how a date is written in headers (RFC 9110, 5.6.7).
+const imfDate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+// retryAfter reads seconds, or a date by the clock of the answer's own Date, which is
+// that of whoever wrote it; only without one by ours.
+func retryAfter(r Response, now time.Time) time.Duration {
+	text := strings.TrimSpace(r.RetryAfter)
+	if n, err := strconv.Atoi(text); err == nil {
+		return min(time.Duration(min(max(n, 0), 1<<20))*time.Second, maxRetryAfter)
+	}
+	until, err := time.Parse(imfDate, text)
+	if err != nil {
 		return 0
 	}
-	return min(time.Duration(min(n, 1<<20))*time.Second, maxRetryAfter)
+	if date, err := time.Parse(imfDate, strings.TrimSpace(r.Date)); err == nil {
+		now = date
+	}
+	if now.IsZero() {
+		return 0
+	}
+	return min(max(until.Sub(now), 0), maxRetryAfter)
 }
 
 func basic(user, password string) map[string]string {

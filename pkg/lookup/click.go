@@ -28,40 +28,44 @@ var click = API{
 		{Name: "service_id", Help: "the service's id at Click"},
 		{Name: "merchant_user_id", Help: "the merchant user's id at Click"},
 	},
-	Rate: 5,
+	Rate:    5,
+	Pending: longPending,
+	ByOrder: true,
 	auth: func(a Account, now time.Time) map[string]string {
 		at := strconv.FormatInt(now.Unix(), 10)
 		sum := sha1.Sum([]byte(at + a.Secret))
 		return map[string]string{"Auth": a.Settings["merchant_user_id"] + ":" + hex.EncodeToString(sum[:]) + ":" + at}
 	},
 	readers: func(Account) (readers, error) { return nil, nil },
-	next: func(_ readers, c call) (*Request, result) {
-		if !askable(c.target.Order) || c.target.Time.IsZero() {
-			return nil, unaskable(c.target.Order)
+	run: func(a *asking) result {
+		if !askable(a.target.Order) || a.target.Time.IsZero() {
+			return unaskable(a.target.Order)
 		}
-		service := c.account.Settings["service_id"]
-		var payment clickAnswer
+		service := a.account.Settings["service_id"]
 		// A payment begun before midnight is confirmed after it: two days are asked for.
 		for i := range 2 {
-			if len(c.got) == i {
-				day := c.target.Time.In(webhook.ClickZone).AddDate(0, 0, -i).Format(time.DateOnly)
-				return c.get("/payment/status_by_mti/%s/%s/%s", service, c.target.Order, day), result{}
+			day := a.target.Time.In(webhook.ClickZone).AddDate(0, 0, -i).Format(time.DateOnly)
+			body, ok := a.ask(a.get("/payment/status_by_mti/%s/%s/%s", service, a.target.Order, day))
+			if !ok {
+				return result{}
 			}
-			if err := json.Unmarshal(c.got[i], &payment); err != nil || payment.Error == nil {
-				return nil, result{outcome: Unreadable, why: "the answer states no error_code"}
+			var payment clickAnswer
+			if err := json.Unmarshal(body, &payment); err != nil || payment.Error == nil {
+				return result{outcome: Unreadable, why: "the answer states no error_code"}
 			}
 			if *payment.Error != 0 || payment.Payment == 0 {
 				continue
 			}
-			if payment.Order != "" && payment.Order != c.target.Order {
-				return nil, another
+			if payment.Order != "" && payment.Order != a.target.Order {
+				return another
 			}
-			if len(c.got) == i+1 {
-				return c.get("/payment/status/%s/%s", service, strconv.FormatInt(payment.Payment, 10)), result{}
+			body, ok = a.ask(a.get("/payment/status/%s/%s", service, strconv.FormatInt(payment.Payment, 10)))
+			if !ok {
+				return result{}
 			}
-			return nil, clickPayment(c, payment.Payment, c.got[i+1])
+			return clickPayment(a.target, payment.Payment, body)
 		}
-		return nil, result{outcome: Unknown, why: "the provider knows no payment of this order on that day"}
+		return result{outcome: Unknown, why: "the provider knows no payment of this order on that day"}
 	},
 }
 
@@ -74,7 +78,7 @@ type clickAnswer struct {
 	Status *int `json:"payment_status"`
 }
 
-func clickPayment(c call, payment int64, body []byte) result {
+func clickPayment(t Target, payment int64, body []byte) result {
 	var a clickAnswer
 	switch err := json.Unmarshal(body, &a); {
 	case err != nil || a.Error == nil:
@@ -86,8 +90,8 @@ func clickPayment(c call, payment int64, body []byte) result {
 	case a.Status == nil:
 		return result{outcome: Unreadable, why: "the answer states no payment_status"}
 	}
-	f := webhook.Reading{Order: c.target.Order, Payment: strconv.FormatInt(payment, 10), Time: c.target.Time,
-		Amount: c.target.Amount, Currency: c.target.Currency}
+	f := webhook.Reading{Order: t.Order, Payment: strconv.FormatInt(payment, 10), Time: t.Time,
+		Amount: t.Amount, Currency: t.Currency}
 	switch s := *a.Status; {
 	case s == 2:
 		f.Fact = order.KindPaid

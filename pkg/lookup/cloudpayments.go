@@ -23,32 +23,34 @@ var cloudpayments = API{
 		{Name: "public_id", Help: "the site's public id"},
 		orderSetting("InvoiceId"),
 	},
-	Rate: 5,
-	auth: func(a Account, _ time.Time) map[string]string { return basic(a.Settings["public_id"], a.Secret) },
-	next: func(r readers, c call) (*Request, result) {
-		id, err := strconv.ParseUint(c.target.Payment, 10, 63)
-		switch {
-		case err != nil:
-			return nil, unaskable(c.target.Payment)
-		case len(c.got) == 0:
-			return c.post("/payments/get", map[string]uint64{"TransactionId": id}), result{}
+	Rate:    5,
+	Pending: longPending,
+	auth:    func(a Account, _ time.Time) map[string]string { return basic(a.Settings["public_id"], a.Secret) },
+	run: func(a *asking) result {
+		id, err := strconv.ParseUint(a.target.Payment, 10, 63)
+		if err != nil {
+			return unaskable(a.target.Payment)
+		}
+		body, ok := a.ask(a.post("/payments/get", map[string]uint64{"TransactionId": id}))
+		if !ok {
+			return result{}
 		}
 		var answer struct {
 			Success *bool
 			Model   *struct{ TestMode *bool }
 		}
-		if err := json.Unmarshal(c.got[0], &answer); err != nil {
-			return nil, unreadable(errNotJSON)
+		if err := json.Unmarshal(body, &answer); err != nil {
+			return unreadable(errNotJSON)
 		}
 		// A declined payment is no success either, but it is there.
 		if answer.Success != nil && !*answer.Success && answer.Model == nil {
-			return nil, result{outcome: Unknown, why: "the provider knows no such transaction"}
+			return result{outcome: Unknown, why: "the provider knows no such transaction"}
 		}
-		out := r.read("payment", c.target.Payment, c.got[0])
+		out := a.read("payment", a.target.Payment, body)
 		if answer.Model == nil {
-			return nil, out
+			return out
 		}
-		return nil, out.testing(answer.Model.TestMode)
+		return out.testing(answer.Model.TestMode)
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(time string, facts ...webhook.Fact) statement {

@@ -16,9 +16,10 @@ var flutterwave = API{
 	Credential: "the secret key, FLWSECK-… or FLWSECK_TEST-…",
 	Settings:   []Setting{orderSetting("tx_ref")},
 	Rate:       5, // 400 a minute
+	Pending:    longPending,
 	unknown:    []int{400},
 	auth:       bearer,
-	next:       one("payment", "/v3/transactions/%s/verify", payment),
+	run:        one("/v3/transactions/%s/verify"),
 	readers: func(a Account) (readers, error) {
 		return compile(map[string][]statement{"payment": {{layout: webhook.Layout{
 			ID: webhook.Paths{"data.id"}, Type: webhook.Paths{"data.status"}, Time: webhook.Paths{"data.created_at"},

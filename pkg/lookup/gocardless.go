@@ -19,13 +19,14 @@ var gocardless = API{
 	Test:       "https://api-sandbox.gocardless.com",
 	Credential: "the access token",
 	Settings:   []Setting{orderSetting("metadata.order_id")},
-	Rate:       10, // 1000 a minute
+	Rate:       10,                 // 1000 a minute
+	Pending:    3 * 24 * time.Hour, // a bank debit is known good or bad after some three working days
 	auth: func(a Account, now time.Time) map[string]string {
 		h := bearer(a, now)
 		h["GoCardless-Version"] = "2015-07-06"
 		return h
 	},
-	next: goCardlessNext,
+	run: goCardlessRun,
 	readers: func(a Account) (readers, error) {
 		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
 			return webhook.Layout{ID: webhook.Paths{"payments.id"}, Type: webhook.Paths{"payments.status"},
@@ -55,33 +56,20 @@ var gocardless = API{
 	},
 }
 
-// goCardlessNext goes refund → payment: an event of a refund names the refund alone.
-func goCardlessNext(r readers, c call) (*Request, result) {
-	payment, got := c.target.Payment, c.got
+// goCardlessRun goes refund → payment: an event of a refund names the refund alone.
+func goCardlessRun(a *asking) result {
+	payment := a.target.Payment
 	if payment == "" {
-		refund := c.target.Subject
-		switch {
-		case !strings.HasPrefix(refund, "RF"):
-			return nil, unaskable("") // mandates, subscriptions and payouts pay no order
-		case !askable(refund):
-			return nil, unaskable(refund)
-		case len(got) == 0:
-			return c.get("/refunds/%s", refund), result{}
+		if refund := a.target.Subject; !strings.HasPrefix(refund, "RF") {
+			return unaskable("") // mandates, subscriptions and payouts pay no order
 		}
-		found := r.read("refund", refund, got[0])
-		if found.outcome != 0 {
-			return nil, found
+		found := a.document("refund", "/refunds/%s", a.target.Subject)
+		if found.outcome != 0 || a.next != nil {
+			return found
 		}
 		if payment = found.facts[0].Payment; !askable(payment) {
-			return nil, result{outcome: Unreadable, why: "the refund does not say of which payment it is"}
+			return result{outcome: Unreadable, why: "the refund does not say of which payment it is"}
 		}
-		got = got[1:]
 	}
-	switch {
-	case !askable(payment):
-		return nil, unaskable(payment)
-	case len(got) == 0:
-		return c.get("/payments/%s", payment), result{}
-	}
-	return nil, r.read("payment", payment, got[0])
+	return a.document("payment", "/payments/%s", payment)
 }

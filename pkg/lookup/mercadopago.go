@@ -16,8 +16,9 @@ var mercadopago = API{
 	Credential: "the access token, APP_USR-… or TEST-…",
 	Settings:   []Setting{orderSetting("external_reference")},
 	Rate:       10,
+	Pending:    longPending,
 	auth:       bearer,
-	next:       one("payment", "/v1/payments/%s", payment),
+	run:        one("/v1/payments/%s"),
 	readers: func(a Account) (readers, error) {
 		says := func(time, amount string, facts ...webhook.Fact) webhook.Layout {
 			l := webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"status"}, Mode: webhook.Paths{"live_mode"},

@@ -20,34 +20,37 @@ var midtrans = API{
 	Test:       "https://api.sandbox.midtrans.com",
 	Credential: "the server key",
 	Rate:       10,
+	Pending:    longPending, // what is not paid expires after 24 hours; cards are decided in minutes
+	ByOrder:    true,
 	auth:       func(a Account, _ time.Time) map[string]string { return basic(a.Secret, "") },
-	next: func(r readers, c call) (*Request, result) {
-		asked := cmp.Or(c.target.Order, c.target.Payment)
-		switch {
-		case !askable(asked):
-			return nil, unaskable(asked)
-		case len(c.got) == 0:
-			return c.get("/v2/%s/status", asked), result{}
+	run: func(a *asking) result {
+		asked := cmp.Or(a.target.Order, a.target.Payment)
+		if !askable(asked) {
+			return unaskable(asked)
+		}
+		body, ok := a.ask(a.get("/v2/%s/status", asked))
+		if !ok {
+			return result{}
 		}
 		var status struct {
 			Code    string `json:"status_code"`
 			Order   string `json:"order_id"`
 			Payment string `json:"transaction_id"`
 		}
-		if json.Unmarshal(c.got[0], &status) != nil {
-			return nil, unreadable(errNotJSON)
+		if json.Unmarshal(body, &status) != nil {
+			return unreadable(errNotJSON)
 		}
 		switch code := status.Code; {
 		case code == "404":
-			return nil, result{outcome: Unknown, why: "status_code 404: the provider knows no such transaction"}
+			return result{outcome: Unknown, why: "status_code 404: the provider knows no such transaction"}
 		case code == "401" || code == "403":
-			return nil, result{outcome: Refused, why: "status_code " + code + ": the provider does not take the server key"}
+			return result{outcome: Refused, why: "status_code " + code + ": the provider does not take the server key"}
 		case len(code) == 3 && code[0] == '5':
-			return nil, result{outcome: Unavailable, why: "status_code " + code}
+			return result{outcome: Unavailable, why: "status_code " + code}
 		case asked != status.Order && asked != status.Payment:
-			return nil, another
+			return another
 		}
-		return nil, r.read("status", status.Payment, c.got[0])
+		return a.read("status", status.Payment, body)
 	},
 	readers: func(Account) (readers, error) {
 		says := func(at, amount string, facts ...webhook.Fact) webhook.Layout {

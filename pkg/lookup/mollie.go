@@ -17,8 +17,9 @@ func mollieAs(provider string) API {
 		Credential: "the API key, live_… or test_…",
 		Settings:   []Setting{orderSetting("metadata.order_id")},
 		Rate:       10,
+		Pending:    longPending,
 		auth:       bearer,
-		next:       one("payment", "/v2/payments/%s?embed=refunds,chargebacks", payment),
+		run:        one("/v2/payments/%s?embed=refunds,chargebacks"),
 		readers: func(a Account) (readers, error) {
 			payment := func(time string, facts ...webhook.Fact) statement {
 				return statement{layout: webhook.Layout{

@@ -21,73 +21,67 @@ var paypal = API{
 	Credential: "the app's secret",
 	Settings:   []Setting{{Name: "client_id", Help: "the app's client id"}},
 	Rate:       10,
+	Pending:    longPending,
 	token: &tokenRequest{path: "/v1/oauth2/token",
 		auth: func(a Account) map[string]string { return basic(a.Settings["client_id"], a.Secret) }},
-	next:    paypalNext,
+	run:     paypalRun,
 	readers: func(Account) (readers, error) { return paypalReaders() },
 }
 
-// paypalNext goes refund → capture → order, beginning where the hint points.
-func paypalNext(r readers, c call) (*Request, result) {
-	var out result
-	var captured paypalDocument
-	capture, refund, purchase := c.target.Payment, "", ""
-	if strings.HasPrefix(c.target.Type, "CUSTOMER.DISPUTE.") {
-		return one("dispute", "/v1/customer/disputes/%s", subjectOf)(r, c)
+// paypalRun goes refund → capture → order, beginning where the hint points.
+func paypalRun(a *asking) result {
+	capture, refund, purchase := a.target.Payment, "", ""
+	if strings.HasPrefix(a.target.Type, "CUSTOMER.DISPUTE.") {
+		return a.document("dispute", "/v1/customer/disputes/%s", a.target.Subject)
 	}
 	if capture == "" {
-		switch typ := c.target.Type; {
+		switch typ := a.target.Type; {
 		case strings.HasPrefix(typ, "CHECKOUT."):
-			purchase = c.target.Subject
+			purchase = a.target.Subject
 		case strings.HasPrefix(typ, "PAYMENT.AUTHORIZATION."):
-			return one("authorization", "/v2/payments/authorizations/%s", subjectOf)(r, c)
+			return a.document("authorization", "/v2/payments/authorizations/%s", a.target.Subject)
 		case typ == "PAYMENT.CAPTURE.REFUNDED" || typ == "PAYMENT.CAPTURE.REVERSED" || strings.HasPrefix(typ, "PAYMENT.REFUND."):
-			refund = c.target.Subject
+			refund = a.target.Subject
 		case strings.HasPrefix(typ, "PAYMENT.CAPTURE."):
-			capture = c.target.Subject
+			capture = a.target.Subject
 		}
 	}
-	got := c.got
 	if refund != "" {
 		if !askable(refund) {
-			return nil, unaskable(refund)
+			return unaskable(refund)
 		}
-		if len(got) == 0 {
-			return c.get("/v2/payments/refunds/%s", refund), result{}
+		body, ok := a.ask(a.get("/v2/payments/refunds/%s", refund))
+		if !ok {
+			return result{}
 		}
-		if capture = paypalUp(got[0]); !askable(capture) {
-			return nil, result{outcome: Unreadable, why: "the refund does not say of which capture it is"}
+		if capture = paypalUp(body); !askable(capture) {
+			return result{outcome: Unreadable, why: "the refund does not say of which capture it is"}
 		}
-		got = got[1:]
 	}
+	var out result
 	if capture != "" {
 		if !askable(capture) {
-			return nil, unaskable(capture)
+			return unaskable(capture)
 		}
-		if len(got) == 0 {
-			return c.get("/v2/payments/captures/%s", capture), result{}
+		body, ok := a.ask(a.get("/v2/payments/captures/%s", capture))
+		if !ok {
+			return result{}
 		}
-		out = r.read("capture", capture, got[0])
-		if out.outcome != 0 || json.Unmarshal(got[0], &captured) != nil {
-			return nil, out
+		var captured paypalDocument
+		out = a.read("capture", capture, body)
+		if out.outcome != 0 || json.Unmarshal(body, &captured) != nil {
+			return out
 		}
 		if captured.Status != "PARTIALLY_REFUNDED" && captured.Status != "REFUNDED" {
-			return nil, out
+			return out
 		}
 		if purchase = captured.Related.IDs.Order; !askable(purchase) {
-			return nil, result{outcome: Unreadable, why: "the capture was refunded and names no order that would say how much"}
+			return result{outcome: Unreadable, why: "the capture was refunded and names no order that would say how much"}
 		}
-		got = got[1:]
 	}
-	switch {
-	case !askable(purchase):
-		return nil, unaskable(purchase)
-	case len(got) == 0:
-		return c.get("/v2/checkout/orders/%s", purchase), result{}
-	}
-	whole := r.read("order", purchase, got[0])
-	if whole.outcome != 0 {
-		return nil, whole
+	whole := a.document("order", "/v2/checkout/orders/%s", purchase)
+	if whole.outcome != 0 || a.next != nil {
+		return whole
 	}
 	for _, f := range whole.facts {
 		if f.Fact == order.KindRefund {
@@ -97,7 +91,7 @@ func paypalNext(r readers, c call) (*Request, result) {
 			out.facts = append(out.facts, f)
 		}
 	}
-	return nil, out
+	return out
 }
 
 type paypalDocument struct {

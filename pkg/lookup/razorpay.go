@@ -19,10 +19,11 @@ var razorpay = API{
 	Credential: "the key's secret",
 	Settings:   []Setting{{Name: "key_id", Help: "the key's id, rzp_live_… or rzp_test_…"}, orderSetting("notes.order_id")},
 	Rate:       10,
+	Pending:    longPending,
 	auth: func(a Account, _ time.Time) map[string]string {
 		return basic(a.Settings["key_id"], a.Secret)
 	},
-	next: one("payment", "/v1/payments/%s", payment),
+	run: one("/v1/payments/%s"),
 	readers: func(a Account) (readers, error) {
 		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
 			return webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"status"}, Order: orderPath(a, ""), Payment: webhook.Paths{"id"},

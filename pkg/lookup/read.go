@@ -7,39 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"sluice/pkg/event"
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
-
-// call is one look-up under way: what is asked about, and the bodies of the answers
-// so far.
-type call struct {
-	target  Target
-	account Account
-	got     [][]byte
-}
-
-// get is a request for a path below the account's address. Segments are escaped.
-// "%s" stands for one.
-func (c call) get(path string, segments ...string) *Request {
-	for _, s := range segments {
-		path = strings.Replace(path, "%s", url.PathEscape(s), 1)
-	}
-	return &Request{Method: "GET", URL: c.account.BaseURL + path}
-}
-
-// post is a request with a JSON body.
-func (c call) post(path string, body any) *Request {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // of a type that cannot be written
-	}
-	return &Request{Method: "POST", URL: c.account.BaseURL + path, Body: text, Header: map[string]string{"Content-Type": "application/json"}}
-}
 
 // askable says whether an id may be put into a path. It may come from a request that
 // anybody can have made, so nothing that a server could take for more than a name.
@@ -66,6 +39,8 @@ func unaskable(id string) result {
 	return result{outcome: Unknown, why: "the hint's id holds what no request may hold"}
 }
 
+var endless = result{outcome: Unreadable, why: fmt.Sprintf("the answer goes on beyond %d requests", MaxRequests)}
+
 var another = result{outcome: Unreadable, why: "the answer is about another object"}
 
 func unreadable(err error) result { return result{outcome: Unreadable, why: err.Error()} }
@@ -84,6 +59,9 @@ func (r result) step(t Target, mode event.Mode) Step {
 		f.ID, f.Type, f.Trust, f.Subject = "", "", "", subject(t.Object)
 		if f.Mode == "" {
 			f.Mode = mode
+		}
+		if mode != "" && f.Mode != mode {
+			return Step{Outcome: Unreadable, Why: fmt.Sprintf("the answer is about %s money and the endpoint is %s: is the credential of the other mode?", f.Mode, mode)}
 		}
 		s.Facts = append(s.Facts, f)
 	}

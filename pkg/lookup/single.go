@@ -5,25 +5,23 @@ import (
 	"sluice/pkg/webhook"
 )
 
-// one is the order of requests of most APIs: one document, mostly the payment's, that
-// tells of all the rest.
-func one(document, path string, id func(Target) string) func(readers, call) (*Request, result) {
-	return func(r readers, c call) (*Request, result) {
-		asked := id(c.target)
-		switch {
-		case !askable(asked):
-			return nil, unaskable(asked)
-		case len(c.got) == 0:
-			return c.get(path, asked), result{}
-		}
-		return nil, r.read(document, asked, c.got[0])
-	}
+// one is the run of most APIs: one document, mostly the payment's, that tells of all
+// the rest.
+func one(path string) func(*asking) result {
+	return func(a *asking) result { return a.document("payment", path, a.target.Payment) }
 }
 
-// payment and subjectOf are what is asked for by its id: the payment, or what the hint is
-// about beside one.
-func payment(t Target) string   { return t.Payment }
-func subjectOf(t Target) string { return t.Subject }
+// document asks for an object by its id, and reads what it says.
+func (a *asking) document(document, path, id string) result {
+	if !askable(id) {
+		return unaskable(id)
+	}
+	body, ok := a.ask(a.get(path, id))
+	if !ok {
+		return result{}
+	}
+	return a.read(document, id, body)
+}
 
 // testing gives facts the mode of a provider that says whether a payment is a test's;
 // a layout reads the opposite, whether it is live.

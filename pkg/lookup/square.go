@@ -16,8 +16,9 @@ var square = API{
 	Credential: "the access token",
 	Settings:   []Setting{orderSetting("reference_id")},
 	Rate:       10,
+	Pending:    longPending,
 	auth:       bearer,
-	next:       one("payment", "/v2/payments/%s", payment),
+	run:        one("/v2/payments/%s"),
 	readers: func(a Account) (readers, error) {
 		says := func(at, money string, facts ...webhook.Fact) webhook.Layout {
 			l := webhook.Layout{ID: webhook.Paths{"payment.id"}, Type: webhook.Paths{"payment.status"},

@@ -29,7 +29,7 @@ const tokenMargin = time.Minute
 // ReadToken reads the answer to Token: the token and how long it may be used. If
 // there is none, the step says why; its Outcome is Answered else.
 func (l *Lookup) ReadToken(r Response) (token string, use time.Duration, end Step) {
-	if end = l.api.judge(r); end.Outcome != Answered {
+	if end = l.api.judge(r, time.Time{}); end.Outcome != Answered {
 		return "", 0, end
 	}
 	var grant struct {

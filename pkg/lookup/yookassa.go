@@ -19,21 +19,24 @@ var yookassa = API{
 	Credential: "the shop's secret key",
 	Settings:   []Setting{{Name: "shop_id", Help: "the shop's id at YooKassa"}, orderSetting("metadata.order_id")},
 	Rate:       10,
+	Pending:    longPending,
 	auth: func(a Account, _ time.Time) map[string]string {
 		return basic(a.Settings["shop_id"], a.Secret)
 	},
-	next: func(r readers, c call) (*Request, result) {
-		request, result := one("payment", "/v3/payments/%s", payment)(r, c)
-		if request != nil {
-			return request, result
+	run: func(a *asking) result {
+		id := a.target.Payment
+		if !askable(id) {
+			return unaskable(id)
+		}
+		body, ok := a.ask(a.get("/v3/payments/%s", id))
+		if !ok {
+			return result{}
 		}
 		var payment struct {
 			Test *bool `json:"test"`
 		}
-		if len(c.got) == 0 || json.Unmarshal(c.got[0], &payment) != nil {
-			return nil, result
-		}
-		return nil, result.testing(payment.Test)
+		_ = json.Unmarshal(body, &payment) // what is no JSON is found below
+		return a.read("payment", id, body).testing(payment.Test)
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(at, amount string, facts ...webhook.Fact) webhook.Layout {

@@ -52,8 +52,7 @@ type account struct {
 	expire time.Time
 }
 
-// maxRequests is more than any look-up needs.
-const maxRequests = 8
+const maxRequests = lookup.MaxRequests
 
 // ask asks about a target until the look-up has ended. An error means that ctx has.
 func (a *account) ask(ctx context.Context, t lookup.Target, now func() time.Time, seen func(took time.Duration)) (lookup.Step, error) {
@@ -62,7 +61,7 @@ func (a *account) ask(ctx context.Context, t lookup.Target, now func() time.Time
 		return end, err
 	}
 	var got []lookup.Response
-	for range maxRequests {
+	for range maxRequests + 1 {
 		step := a.lookup.Next(t, got, token, now())
 		if step.Request == nil {
 			if step.Outcome == lookup.Refused {
@@ -145,7 +144,7 @@ func (a *account) roundTrip(ctx context.Context, r lookup.Request) (lookup.Respo
 		return lookup.Response{}, err
 	}
 	defer response.Body.Close()
-	out := lookup.Response{Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After")}
+	out := lookup.Response{Status: response.StatusCode, RetryAfter: response.Header.Get("Retry-After"), Date: response.Header.Get("Date")}
 	if response.StatusCode != http.StatusOK {
 		return out, nil // what else it says interests nobody
 	}
