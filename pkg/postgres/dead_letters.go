@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"sluice/pkg/event"
@@ -29,7 +31,49 @@ type DeadLetter struct {
 }
 
 // Subject is the subject of its review item.
-func (d DeadLetter) Subject() string { return fmt.Sprintf("%s/%d/%d", d.Topic, d.Partition, d.Offset) }
+func (d DeadLetter) Subject() string {
+	return DeadLetterRef{d.Topic, Place{d.Partition, d.Offset}}.String()
+}
+
+// DeadLetterRef names a dead letter by where its record lay. Without a topic it is
+// whichever has a letter at that place, the newest first.
+type DeadLetterRef struct {
+	Topic string // full name
+	Place
+}
+
+// String is TOPIC/PARTITION/OFFSET, or PARTITION/OFFSET.
+func (r DeadLetterRef) String() string {
+	at := fmt.Sprintf("%d/%d", r.Partition, r.Offset)
+	if r.Topic == "" {
+		return at
+	}
+	return r.Topic + "/" + at
+}
+
+// ParseDeadLetterRef reads what String writes.
+func ParseDeadLetterRef(text string) (DeadLetterRef, error) {
+	var r DeadLetterRef
+	rest, offset, ok := cutLast(text)
+	topic, partition, named := cutLast(rest)
+	if !named {
+		topic, partition = "", rest
+	}
+	p, err := strconv.ParseInt(partition, 10, 32)
+	o, err2 := strconv.ParseInt(offset, 10, 64)
+	if !ok || named && topic == "" || errors.Join(err, err2) != nil || p < 0 || o < 0 {
+		return r, fmt.Errorf("%q is no dead letter's place: it is PARTITION/OFFSET, or TOPIC/PARTITION/OFFSET", text)
+	}
+	return DeadLetterRef{topic, Place{int32(p), o}}, nil
+}
+
+func cutLast(text string) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i < 0 {
+		return "", text, false
+	}
+	return text[:i], text[i+1:], true
+}
 
 // AddDeadLetter keeps a record, with a review item, unless it is kept already,
 // and says whether it was new.
@@ -49,8 +93,12 @@ func (tx Tx) AddDeadLetter(ctx context.Context, d DeadLetter) (bool, error) {
 	if n == 0 {
 		return false, nil
 	}
-	_, err = tx.AddReviewItem(ctx, ReviewItem{Kind: ReviewDeadLetter, Subject: d.Subject(), Detail: d.Reason + ": " + d.Detail})
-	return true, err
+	// Where a topic was made again, an item of its former record may be there, settled.
+	err = tx.q.OpenReviewItem(ctx, dbgen.OpenReviewItemParams{Kind: string(ReviewDeadLetter), Subject: d.Subject(), Detail: d.Reason + ": " + d.Detail})
+	if err != nil {
+		return false, fmt.Errorf("add review item: %w", err)
+	}
+	return true, nil
 }
 
 // Place is where a record lies in one topic.
@@ -59,8 +107,10 @@ type Place struct {
 	Offset    int64
 }
 
-// SettleDeadLetters closes the dead letters that lie at places, because they can
-// be read now, and takes them out of the books.
+// SettleDeadLetters closes the dead letters that lie at places, because a replay
+// could read them and took them over, and takes them out of the books. One that was
+// sent again is taken over like any other if its copy has not been; one that a
+// person has discarded stays dead (see DiscardedAmong).
 func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []Place, books Books) (settled map[Place]bool, err error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -85,6 +135,30 @@ func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []P
 		subjects = append(subjects, DeadLetter{Topic: r.Topic, Partition: r.Partition, Offset: r.RecordOffset}.Subject())
 	}
 	return settled, tx.settleReviewItems(ctx, ReviewDeadLetter, subjects, Readable)
+}
+
+// Span is a stretch of one partition, both ends included.
+type Span struct {
+	Partition   int32
+	First, Last int64
+}
+
+// DiscardedAmong returns where in spans of a topic letters lie that a person has
+// discarded: a replay must leave them. It costs one probe of a small index a span.
+func (tx Tx) DiscardedAmong(ctx context.Context, topicID [16]byte, spans []Span) (discarded map[Place]bool, err error) {
+	arg := dbgen.DiscardedDeadLettersParams{TopicID: uuid(topicID)}
+	for _, s := range spans {
+		arg.Partitions, arg.Firsts, arg.Lasts = append(arg.Partitions, s.Partition), append(arg.Firsts, s.First), append(arg.Lasts, s.Last)
+	}
+	rows, err := tx.q.DiscardedDeadLetters(ctx, arg)
+	if err != nil {
+		return nil, fmt.Errorf("find discarded dead letters: %w", err)
+	}
+	discarded = make(map[Place]bool, len(rows))
+	for _, r := range rows {
+		discarded[Place{r.Partition, r.RecordOffset}] = true
+	}
+	return discarded, nil
 }
 
 // PublishDeadLetters hands up to limit dead letters that are not yet in the

@@ -119,13 +119,23 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 		if d.Action != Dismiss && kind != ReviewLookup {
 			return Decided{}, fmt.Errorf("%w: a review item of kind %s can only be dismissed", ErrDecision, item.Kind)
 		}
+		var letter DeadLetterRef
+		if kind == ReviewDeadLetter {
+			if letter, err = tx.lockDeadLetter(ctx, item.Subject); err != nil {
+				return Decided{}, err
+			}
+		}
 		if done, err := tx.settleClaimed(ctx, now, d); err != nil || done.Repeated {
 			return done, err
 		}
-		if kind == ReviewLookup {
-			if err := tx.decideLookup(ctx, now, item.Subject, d.Action); err != nil {
-				return Decided{}, err
-			}
+		switch kind {
+		case ReviewLookup:
+			err = tx.decideLookup(ctx, now, item.Subject, d.Action)
+		case ReviewDeadLetter:
+			err = tx.discardDeadLetter(ctx, now, d.Who, letter)
+		}
+		if err != nil {
+			return Decided{}, err
 		}
 		return Decided{}, tx.AddAuditEntry(ctx, audit)
 	}

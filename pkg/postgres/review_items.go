@@ -35,13 +35,13 @@ type ReviewDecision string
 // themselves.
 const (
 	Accept       ReviewDecision = "accept"         // apply the held event anyway
-	Dismiss      ReviewDecision = "dismiss"        // the held event does not count; the look-up is given up; of other items: seen
+	Dismiss      ReviewDecision = "dismiss"        // the held event or dead letter does not count; the look-up is given up; of other items: seen
 	Link         ReviewDecision = "link"           // the held event counts in another order
 	Refetch      ReviewDecision = "refetch"        // ask the provider
 	NoLongerHeld ReviewDecision = "no_longer_held" // its order changed, and it could be applied
 	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
 	Answered     ReviewDecision = "answered"       // the provider answered after all
-	SendAgain    ReviewDecision = "send_again"     // a person: send the effect again, under the same key
+	SendAgain    ReviewDecision = "send_again"     // a person: send the effect again, under the same key; the dead letter, as it was
 	ImpliedAgain ReviewDecision = "implied_again"  // the order's story implies the effect again
 	NotImplied   ReviewDecision = "withdrawn"      // the order's story implies the failed effect no more
 	EffectDone   ReviewDecision = "done"           // a late answer said that the failed effect was done

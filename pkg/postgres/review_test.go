@@ -394,7 +394,7 @@ func TestItemsThatAreNoHeldEventsCanOnlyBeDismissed(t *testing.T) {
 	kinds := []postgres.ReviewKind{postgres.ReviewDeadLetter, postgres.ReviewBodyChanged, postgres.ReviewOffsetGap, postgres.ReviewFutureTime, postgres.ReviewRefused}
 	for _, k := range kinds {
 		err := d.InTx(t.Context(), func(tx postgres.Tx) error {
-			_, err := tx.AddReviewItem(t.Context(), postgres.ReviewItem{Kind: k, Subject: "s", Detail: "d"})
+			_, err := tx.AddReviewItem(t.Context(), postgres.ReviewItem{Kind: k, Subject: "raw/0/1", Detail: "d"})
 			return err
 		})
 		if err != nil {

@@ -150,7 +150,7 @@ func (s *Store) VerdictRows(ctx context.Context, topicID [16]byte, since, until 
 			UNION ALL
 			SELECT d.partition, d.record_offset, '', '', m.name, d.appended_at
 			FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
-			WHERE d.topic_id = $3 AND d.appended_at >= $1 AND d.appended_at < $2 AND d.settled_at IS NULL`, since, until, uuid(topicID))
+			WHERE d.topic_id = $3 AND d.appended_at >= $1 AND d.appended_at < $2 AND d.revived_at IS NULL`, since, until, uuid(topicID))
 		if err != nil {
 			return err
 		}

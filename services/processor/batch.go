@@ -98,6 +98,9 @@ func (b *batch) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.leaveDiscarded(ctx, first.TopicID); err != nil {
+		return err
+	}
 	fresh, repeated, err := b.dedupe(ctx)
 	if err != nil {
 		return err

@@ -181,10 +181,15 @@ CREATE TABLE dead_letters (
   appended_at    timestamptz NOT NULL,
   created_at     timestamptz NOT NULL DEFAULT now(),
   published_at   timestamptz, -- when Kafka acknowledged it in the dead-letter topic
-  settled_at     timestamptz,
+  settled_at     timestamptz, -- with its review item, in one transaction
+  settled_by     text, -- NULL: it settled itself
+  settled_as     text, -- readable, sent_again, discarded
+  revived_at     timestamptz, -- when a replay over its place took it over: since then the books count it as what it became
   PRIMARY KEY (topic_id, partition, record_offset)
 );
 CREATE INDEX dead_letters_unpublished ON dead_letters (created_at) WHERE published_at IS NULL;
+CREATE INDEX dead_letters_open ON dead_letters (created_at) WHERE settled_at IS NULL;
+CREATE INDEX dead_letters_discarded ON dead_letters (topic_id, partition, record_offset) WHERE settled_as = 'discarded';
 
 -- What a person must decide; once for each subject and kind. A claim is a lease
 -- (claimed_at), on the order as it was seen then (claimed_version).

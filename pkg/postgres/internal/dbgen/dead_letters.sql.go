@@ -51,6 +51,298 @@ func (q *Queries) AddDeadLetter(ctx context.Context, arg AddDeadLetterParams) (i
 	return result.RowsAffected(), nil
 }
 
+const countDeadLetters = `-- name: CountDeadLetters :many
+SELECT n.name AS endpoint, d.reason, count(*) FILTER (WHERE d.settled_at IS NULL) AS open,
+       count(*) FILTER (WHERE d.settled_as = 'sent_again') AS sent_again, count(*) FILTER (WHERE d.settled_as = 'discarded') AS discarded,
+       count(*) FILTER (WHERE d.settled_as = 'readable') AS readable, min(d.created_at) FILTER (WHERE d.settled_at IS NULL)::timestamptz AS oldest
+FROM dead_letters d JOIN names n ON n.name_no = d.endpoint_no
+WHERE ($1::text = '' OR n.name = $1::text) AND ($2::text = '' OR d.reason = $2::text) AND d.created_at >= $3::timestamptz
+GROUP BY 1, 2 ORDER BY 1, 2
+`
+
+type CountDeadLettersRow struct {
+	Endpoint  string
+	Reason    string
+	Open      int64
+	SentAgain int64
+	Discarded int64
+	Readable  int64
+	Oldest    pgtype.Timestamptz
+}
+
+func (q *Queries) CountDeadLetters(ctx context.Context, endpoint string, reason string, since pgtype.Timestamptz) ([]CountDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, countDeadLetters, endpoint, reason, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountDeadLettersRow
+	for rows.Next() {
+		var i CountDeadLettersRow
+		if err := rows.Scan(
+			&i.Endpoint,
+			&i.Reason,
+			&i.Open,
+			&i.SentAgain,
+			&i.Discarded,
+			&i.Readable,
+			&i.Oldest,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countOpenDeadLetters = `-- name: CountOpenDeadLetters :one
+SELECT count(*) FROM dead_letters WHERE settled_at IS NULL
+`
+
+func (q *Queries) CountOpenDeadLetters(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, countOpenDeadLetters)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const discardDeadLetters = `-- name: DiscardDeadLetters :exec
+UPDATE dead_letters SET settled_at = $1::timestamptz, settled_by = $2::text, settled_as = 'discarded'
+WHERE topic = $3 AND partition = $4 AND record_offset = $5 AND settled_at IS NULL
+`
+
+type DiscardDeadLettersParams struct {
+	Now          pgtype.Timestamptz
+	Who          string
+	Topic        string
+	Partition    int32
+	RecordOffset int64
+}
+
+func (q *Queries) DiscardDeadLetters(ctx context.Context, arg DiscardDeadLettersParams) error {
+	_, err := q.db.Exec(ctx, discardDeadLetters,
+		arg.Now,
+		arg.Who,
+		arg.Topic,
+		arg.Partition,
+		arg.RecordOffset,
+	)
+	return err
+}
+
+const discardedDeadLetters = `-- name: DiscardedDeadLetters :many
+SELECT d.partition, d.record_offset FROM dead_letters d
+JOIN (SELECT unnest($1::int[]) AS partition, unnest($2::bigint[]) AS first, unnest($3::bigint[]) AS last) u
+  ON d.partition = u.partition AND d.record_offset BETWEEN u.first AND u.last
+WHERE d.topic_id = $4 AND d.settled_as = 'discarded'
+`
+
+type DiscardedDeadLettersParams struct {
+	Partitions []int32
+	Firsts     []int64
+	Lasts      []int64
+	TopicID    pgtype.UUID
+}
+
+type DiscardedDeadLettersRow struct {
+	Partition    int32
+	RecordOffset int64
+}
+
+func (q *Queries) DiscardedDeadLetters(ctx context.Context, arg DiscardedDeadLettersParams) ([]DiscardedDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, discardedDeadLetters,
+		arg.Partitions,
+		arg.Firsts,
+		arg.Lasts,
+		arg.TopicID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DiscardedDeadLettersRow
+	for rows.Next() {
+		var i DiscardedDeadLettersRow
+		if err := rows.Scan(&i.Partition, &i.RecordOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const getDeadLetter = `-- name: GetDeadLetter :one
+SELECT d.topic_id, d.topic, d.partition, d.record_offset, n.name AS endpoint, d.reason, d.detail, d.record_key, d.record_headers, d.body,
+       d.appended_at, d.created_at, d.published_at, d.settled_at, d.settled_by, d.settled_as, d.revived_at, coalesce(i.id, 0)::bigint AS item, i.claimed_by, i.claimed_at
+FROM dead_letters d JOIN names n ON n.name_no = d.endpoint_no
+LEFT JOIN review_items i ON i.kind = 'dead_letter' AND i.subject = d.topic || '/' || d.partition || '/' || d.record_offset
+WHERE ($1::text = '' OR d.topic = $1::text) AND d.partition = $2 AND d.record_offset = $3
+ORDER BY d.created_at DESC LIMIT 1
+`
+
+type GetDeadLetterRow struct {
+	TopicID       pgtype.UUID
+	Topic         string
+	Partition     int32
+	RecordOffset  int64
+	Endpoint      string
+	Reason        string
+	Detail        string
+	RecordKey     []byte
+	RecordHeaders []byte
+	Body          []byte
+	AppendedAt    pgtype.Timestamptz
+	CreatedAt     pgtype.Timestamptz
+	PublishedAt   pgtype.Timestamptz
+	SettledAt     pgtype.Timestamptz
+	SettledBy     pgtype.Text
+	SettledAs     pgtype.Text
+	RevivedAt     pgtype.Timestamptz
+	Item          int64
+	ClaimedBy     pgtype.Text
+	ClaimedAt     pgtype.Timestamptz
+}
+
+func (q *Queries) GetDeadLetter(ctx context.Context, topic string, partition int32, recordOffset int64) (GetDeadLetterRow, error) {
+	row := q.db.QueryRow(ctx, getDeadLetter, topic, partition, recordOffset)
+	var i GetDeadLetterRow
+	err := row.Scan(
+		&i.TopicID,
+		&i.Topic,
+		&i.Partition,
+		&i.RecordOffset,
+		&i.Endpoint,
+		&i.Reason,
+		&i.Detail,
+		&i.RecordKey,
+		&i.RecordHeaders,
+		&i.Body,
+		&i.AppendedAt,
+		&i.CreatedAt,
+		&i.PublishedAt,
+		&i.SettledAt,
+		&i.SettledBy,
+		&i.SettledAs,
+		&i.RevivedAt,
+		&i.Item,
+		&i.ClaimedBy,
+		&i.ClaimedAt,
+	)
+	return i, err
+}
+
+const listDeadLetters = `-- name: ListDeadLetters :many
+SELECT d.topic_id, d.topic, d.partition, d.record_offset, n.name AS endpoint, d.reason, d.detail, d.record_key, coalesce(length(d.body), 0)::int AS size,
+       d.appended_at, d.created_at, d.published_at, d.settled_at, d.settled_by, d.settled_as, d.revived_at, coalesce(i.id, 0)::bigint AS item, i.claimed_by, i.claimed_at
+FROM dead_letters d JOIN names n ON n.name_no = d.endpoint_no
+LEFT JOIN review_items i ON i.kind = 'dead_letter' AND i.subject = d.topic || '/' || d.partition || '/' || d.record_offset
+WHERE ($1::text = '' OR n.name = $1::text) AND ($2::text = '' OR d.reason = $2::text)
+  AND d.created_at >= $3::timestamptz AND ($4::boolean AND d.settled_at IS NULL OR $5::boolean AND d.settled_at IS NOT NULL)
+  AND (d.created_at, d.partition, d.record_offset) > ($6::timestamptz, $7::int, $8::bigint)
+ORDER BY d.created_at, d.partition, d.record_offset LIMIT $9::int
+`
+
+type ListDeadLettersParams struct {
+	Endpoint       string
+	Reason         string
+	Since          pgtype.Timestamptz
+	Open           bool
+	Settled        bool
+	AfterAt        pgtype.Timestamptz
+	AfterPartition int32
+	AfterOffset    int64
+	N              int32
+}
+
+type ListDeadLettersRow struct {
+	TopicID      pgtype.UUID
+	Topic        string
+	Partition    int32
+	RecordOffset int64
+	Endpoint     string
+	Reason       string
+	Detail       string
+	RecordKey    []byte
+	Size         int32
+	AppendedAt   pgtype.Timestamptz
+	CreatedAt    pgtype.Timestamptz
+	PublishedAt  pgtype.Timestamptz
+	SettledAt    pgtype.Timestamptz
+	SettledBy    pgtype.Text
+	SettledAs    pgtype.Text
+	RevivedAt    pgtype.Timestamptz
+	Item         int64
+	ClaimedBy    pgtype.Text
+	ClaimedAt    pgtype.Timestamptz
+}
+
+// Newest first where topics of one name followed each other: the caller takes the first.
+func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]ListDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, listDeadLetters,
+		arg.Endpoint,
+		arg.Reason,
+		arg.Since,
+		arg.Open,
+		arg.Settled,
+		arg.AfterAt,
+		arg.AfterPartition,
+		arg.AfterOffset,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListDeadLettersRow
+	for rows.Next() {
+		var i ListDeadLettersRow
+		if err := rows.Scan(
+			&i.TopicID,
+			&i.Topic,
+			&i.Partition,
+			&i.RecordOffset,
+			&i.Endpoint,
+			&i.Reason,
+			&i.Detail,
+			&i.RecordKey,
+			&i.Size,
+			&i.AppendedAt,
+			&i.CreatedAt,
+			&i.PublishedAt,
+			&i.SettledAt,
+			&i.SettledBy,
+			&i.SettledAs,
+			&i.RevivedAt,
+			&i.Item,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockDeadLetters = `-- name: LockDeadLetters :exec
+SELECT FROM dead_letters WHERE topic = $1 AND partition = $2 AND record_offset = $3 FOR UPDATE
+`
+
+// Who decides on a letter takes its row first, its review item second.
+func (q *Queries) LockDeadLetters(ctx context.Context, topic string, partition int32, recordOffset int64) error {
+	_, err := q.db.Exec(ctx, lockDeadLetters, topic, partition, recordOffset)
+	return err
+}
+
 const markDeadLetterPublished = `-- name: MarkDeadLetterPublished :exec
 UPDATE dead_letters SET published_at = now()
 WHERE topic_id = $1 AND partition = $2 AND record_offset = $3
@@ -62,11 +354,11 @@ func (q *Queries) MarkDeadLetterPublished(ctx context.Context, topicID pgtype.UU
 }
 
 const settleDeadLetters = `-- name: SettleDeadLetters :many
-UPDATE dead_letters d SET settled_at = now()
+UPDATE dead_letters d SET revived_at = now(), settled_at = coalesce(d.settled_at, now()), settled_as = coalesce(d.settled_as, 'readable')
 FROM (SELECT unnest($1::uuid[]) AS topic_id, unnest($2::int[]) AS partition,
              unnest($3::bigint[]) AS record_offset) u
 WHERE d.topic_id = u.topic_id AND d.partition = u.partition AND d.record_offset = u.record_offset
-  AND d.settled_at IS NULL
+  AND d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded'
 RETURNING d.topic, d.partition, d.record_offset, d.endpoint_no, d.appended_at
 `
 
@@ -78,6 +370,8 @@ type SettleDeadLettersRow struct {
 	AppendedAt   pgtype.Timestamptz
 }
 
+// What a person has discarded stays as it is; what was sent again counts by itself,
+// and here too if a replay was first to take it over.
 func (q *Queries) SettleDeadLetters(ctx context.Context, topicIds []pgtype.UUID, partitions []int32, recordOffsets []int64) ([]SettleDeadLettersRow, error) {
 	rows, err := q.db.Query(ctx, settleDeadLetters, topicIds, partitions, recordOffsets)
 	if err != nil {
@@ -93,6 +387,114 @@ func (q *Queries) SettleDeadLetters(ctx context.Context, topicIds []pgtype.UUID,
 			&i.RecordOffset,
 			&i.EndpointNo,
 			&i.AppendedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const settleSentDeadLetters = `-- name: SettleSentDeadLetters :execrows
+UPDATE dead_letters d SET settled_at = $1::timestamptz, settled_by = $2::text, settled_as = 'sent_again'
+FROM (SELECT unnest($3::uuid[]) AS topic_id, unnest($4::int[]) AS partition,
+             unnest($5::bigint[]) AS record_offset) u
+WHERE d.topic_id = u.topic_id AND d.partition = u.partition AND d.record_offset = u.record_offset
+`
+
+type SettleSentDeadLettersParams struct {
+	Now           pgtype.Timestamptz
+	Who           string
+	TopicIds      []pgtype.UUID
+	Partitions    []int32
+	RecordOffsets []int64
+}
+
+func (q *Queries) SettleSentDeadLetters(ctx context.Context, arg SettleSentDeadLettersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settleSentDeadLetters,
+		arg.Now,
+		arg.Who,
+		arg.TopicIds,
+		arg.Partitions,
+		arg.RecordOffsets,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const settleSentReviewItems = `-- name: SettleSentReviewItems :exec
+UPDATE review_items SET settled_at = $1::timestamptz, settled_by = $2::text, decision = 'send_again'
+WHERE id = ANY($3::bigint[]) AND settled_at IS NULL
+`
+
+func (q *Queries) SettleSentReviewItems(ctx context.Context, now pgtype.Timestamptz, who string, ids []int64) error {
+	_, err := q.db.Exec(ctx, settleSentReviewItems, now, who, ids)
+	return err
+}
+
+const takeDeadLetters = `-- name: TakeDeadLetters :many
+SELECT d.topic_id, d.partition, d.record_offset, d.topic, d.reason, d.detail, d.record_key, d.record_headers, d.body, d.appended_at, i.id AS item
+FROM dead_letters d
+JOIN (SELECT unnest($1::uuid[]) AS topic_id, unnest($2::int[]) AS partition,
+             unnest($3::bigint[]) AS record_offset) u
+  ON d.topic_id = u.topic_id AND d.partition = u.partition AND d.record_offset = u.record_offset
+JOIN review_items i ON i.kind = 'dead_letter' AND i.subject = d.topic || '/' || d.partition || '/' || d.record_offset
+WHERE d.settled_at IS NULL AND i.settled_at IS NULL AND i.claimed_by = $4::text
+ORDER BY d.appended_at, d.partition, d.record_offset FOR UPDATE OF d SKIP LOCKED
+`
+
+type TakeDeadLettersParams struct {
+	TopicIds      []pgtype.UUID
+	Partitions    []int32
+	RecordOffsets []int64
+	Who           string
+}
+
+type TakeDeadLettersRow struct {
+	TopicID       pgtype.UUID
+	Partition     int32
+	RecordOffset  int64
+	Topic         string
+	Reason        string
+	Detail        string
+	RecordKey     []byte
+	RecordHeaders []byte
+	Body          []byte
+	AppendedAt    pgtype.Timestamptz
+	Item          int64
+}
+
+func (q *Queries) TakeDeadLetters(ctx context.Context, arg TakeDeadLettersParams) ([]TakeDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, takeDeadLetters,
+		arg.TopicIds,
+		arg.Partitions,
+		arg.RecordOffsets,
+		arg.Who,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TakeDeadLettersRow
+	for rows.Next() {
+		var i TakeDeadLettersRow
+		if err := rows.Scan(
+			&i.TopicID,
+			&i.Partition,
+			&i.RecordOffset,
+			&i.Topic,
+			&i.Reason,
+			&i.Detail,
+			&i.RecordKey,
+			&i.RecordHeaders,
+			&i.Body,
+			&i.AppendedAt,
+			&i.Item,
 		); err != nil {
 			return nil, err
 		}
