@@ -46,6 +46,7 @@ type cli struct {
 	Run       runCmd        `cmd:"" group:"roles" help:"Several roles in one process."`
 	Migrate   migrateCmd    `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
 	Audit     auditCmd      `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
+	Replay    replayCmd     `cmd:"" group:"operate" help:"Read a part of the raw topic once more, safely."`
 	Review    reviewCmd     `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
 	Effects   effectsCmd    `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
 	Explain   explainCmd    `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
