@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/mattn/go-isatty"
 )
@@ -120,15 +119,29 @@ func (w replayWatch) run(ctx context.Context, c *console, acts replayActs, d des
 // replayOffsets is where to read from, in the habits of kafka-consumer-groups
 // --reset-offsets.
 type replayOffsets struct {
-	ToEarliest bool          `help:"From the first record that is left."`
-	ByDuration time.Duration `help:"From so long ago, by the broker's append time." placeholder:"DURATION"`
+	ToEarliest bool    `help:"From the first record that is left."`
+	ToLatest   bool    `help:"To the end: what was not applied yet is left out. Needs --skip."`
+	ToCurrent  bool    `help:"Where the group is now: to see its offsets, or to --export them."`
+	ToDatetime string  `help:"From the first record appended then or later: 2026-11-30T14:00:00Z, 2026-11-30T14:00 (UTC)." placeholder:"TIME"`
+	ByDuration string  `help:"From so long ago, by the broker's append time: 2h30m, P1DT2H." placeholder:"DURATION"`
+	ToOffset   *int64  `help:"From this offset on." placeholder:"N"`
+	ShiftBy    *int64  `help:"So many records on from where the group is, or back: --shift-by=-1000." placeholder:"N"`
+	FromFile   string  `help:"From the offsets of a CSV file: topic,partition,offset, as Kafka's own tool exports them; - is standard input." placeholder:"FILE"`
+	Partitions []int32 `help:"Only these partitions, like 0,2." placeholder:"N"`
+
+	Skip         bool `help:"Let the offsets lie ahead of what was applied: what is between is never applied, and written off in the books."`
+	BeyondWindow bool `help:"Go back to where repeats are no longer recognised by the event's id alone; the plan says what that means."`
+	DryRun       bool `help:"Read the records and say what each would do." default:"true" negatable:""`
+	Export       bool `help:"Print only the offsets that the plan would set, as CSV for --from-file."`
 }
 
-func (o replayOffsets) given() bool { return o != replayOffsets{} }
+func (o replayOffsets) given() bool {
+	return o.ToEarliest || o.ToLatest || o.ToCurrent || o.ToDatetime != "" || o.ByDuration != "" || o.ToOffset != nil || o.ShiftBy != nil || o.FromFile != ""
+}
 
-func (o replayOffsets) run(ctx context.Context, c *console, acts replayActs, d desk) error {
+func (o replayOffsets) run(_ context.Context, c *console, acts replayActs, d desk) error {
 	if acts.Execute {
-		if err := acts.agree(c, ""); err != nil {
+		if err := acts.agree(c, d.DataDir); err != nil {
 			return err
 		}
 	}
