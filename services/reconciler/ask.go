@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"sluice/pkg/endpoint"
 	"sluice/pkg/lookup"
@@ -42,92 +40,120 @@ func newClient() *http.Client {
 // account is one endpoint's account at its provider.
 type account struct {
 	endpoint endpoint.Endpoint
-	lookup   *lookup.Lookup
 	client   *http.Client
 	timeout  time.Duration
-	pace     *rate.Limiter
+	pace     *pace
+	// keys are asked with in turn, from the one that was taken last: during a rotation
+	// the provider takes one of them.
+	keys  []*key
+	taken atomic.Int32
+}
+
+// key is one credential, with the access token that it was exchanged for.
+type key struct {
+	lookup *lookup.Lookup
 
 	mu     sync.Mutex // one token is asked for at a time
 	token  string
 	expire time.Time
 }
 
+// request is how one look-up's requests are made.
+type request struct {
+	lane lane
+	now  func() time.Time
+	seen func(took time.Duration)
+}
+
 const maxRequests = lookup.MaxRequests
 
-// ask asks about a target until the look-up has ended. An error means that ctx has.
-func (a *account) ask(ctx context.Context, t lookup.Target, now func() time.Time, seen func(took time.Duration)) (lookup.Step, error) {
-	token, end, err := a.currentToken(ctx, now, seen)
+// ask asks about a target until the look-up has ended. An error means that it was not:
+// ctx has ended, or the provider asked for quiet (quietError).
+func (a *account) ask(ctx context.Context, t lookup.Target, r request) (step lookup.Step, err error) {
+	first := int(a.taken.Load())
+	for i := range a.keys {
+		at := (first + i) % len(a.keys)
+		if step, err = a.askWith(ctx, a.keys[at], t, r); err != nil || step.Outcome != lookup.Refused {
+			a.taken.Store(int32(at))
+			return step, err
+		}
+	}
+	return step, nil
+}
+
+func (a *account) askWith(ctx context.Context, k *key, t lookup.Target, r request) (lookup.Step, error) {
+	token, end, err := a.currentToken(ctx, k, r)
 	if err != nil || end.Outcome != lookup.Answered {
 		return end, err
 	}
 	var got []lookup.Response
 	for range maxRequests + 1 {
-		step := a.lookup.Next(t, got, token, now())
+		step := k.lookup.Next(t, got, token, r.now())
 		if step.Request == nil {
 			if step.Outcome == lookup.Refused {
-				a.forget(token)
+				k.forget(token)
 			}
 			return step, nil
 		}
-		r, err := a.do(ctx, *step.Request, now, seen)
+		answer, err := a.do(ctx, *step.Request, r)
 		if err != nil {
 			return lookup.Step{}, err
 		}
-		got = append(got, r)
+		got = append(got, answer)
 	}
 	return lookup.Step{Outcome: lookup.Unreadable, Why: "the answers lead nowhere"}, nil
 }
 
 // currentToken is the access token, asked for if there is none or it is over. Its
 // step is Answered if there is one, or none is needed.
-func (a *account) currentToken(ctx context.Context, now func() time.Time, seen func(time.Duration)) (string, lookup.Step, error) {
-	request, needed := a.lookup.Token()
+func (a *account) currentToken(ctx context.Context, k *key, r request) (string, lookup.Step, error) {
+	wanted, needed := k.lookup.Token()
 	if !needed {
 		return "", lookup.Step{Outcome: lookup.Answered}, nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.token != "" && now().Before(a.expire) {
-		return a.token, lookup.Step{Outcome: lookup.Answered}, nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token != "" && r.now().Before(k.expire) {
+		return k.token, lookup.Step{Outcome: lookup.Answered}, nil
 	}
-	began := now()
-	r, err := a.do(ctx, request, now, seen)
+	began := r.now()
+	answer, err := a.do(ctx, wanted, r)
 	if err != nil {
 		return "", lookup.Step{}, err
 	}
-	token, use, end := a.lookup.ReadToken(r)
-	a.token, a.expire = token, began.Add(use)
+	token, use, end := k.lookup.ReadToken(answer)
+	k.token, k.expire = token, began.Add(use)
 	return token, end, nil
 }
 
 // forget drops a token that was refused, unless there is another one already.
-func (a *account) forget(token string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.token == token {
-		a.token = ""
+func (k *key) forget(token string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token == token {
+		k.token = ""
 	}
 }
 
 // do makes one request. Whatever goes wrong on the way is no answer, the zero
-// Response; an error means that ctx has ended. Nothing of a request or its answer is
-// in any error or log.
-func (a *account) do(ctx context.Context, r lookup.Request, now func() time.Time, seen func(time.Duration)) (lookup.Response, error) {
-	if err := a.pace.Wait(ctx); err != nil {
-		return lookup.Response{}, fmt.Errorf("wait for the account's rate: %w", err)
+// Response; an error means that it was not made, or that ctx has ended. Nothing of a
+// request or its answer is in any error or log.
+func (a *account) do(ctx context.Context, out lookup.Request, r request) (lookup.Response, error) {
+	if err := a.pace.wait(ctx, r.lane); err != nil {
+		return lookup.Response{}, err
 	}
-	began := now()
-	defer func() { seen(now().Sub(began)) }()
+	began := r.now()
+	defer func() { r.seen(r.now().Sub(began)) }()
 	limited, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	out, err := a.roundTrip(limited, r)
+	answer, err := a.roundTrip(limited, out)
 	if ctx.Err() != nil {
 		return lookup.Response{}, ctx.Err()
 	}
 	if err != nil {
 		return lookup.Response{}, nil //nolint:nilerr // no answer is an outcome
 	}
-	return out, nil
+	return answer, nil
 }
 
 func (a *account) roundTrip(ctx context.Context, r lookup.Request) (lookup.Response, error) {

@@ -93,8 +93,7 @@ type Deps struct {
 	Now       func() time.Time
 }
 
-// Reconciler is one reconciler. Several share the look-ups; each keeps to the
-// accounts' rates by itself.
+// Reconciler is one reconciler. Several share the look-ups and the accounts' rates.
 type Reconciler struct {
 	cfg     Config
 	deps    Deps
@@ -128,10 +127,7 @@ func New(cfg Config, deps Deps) (*Reconciler, error) {
 			s = newSource(r, e.Source, e.Provider.Name())
 			bySource[e.Source], r.sources = s, append(r.sources, s)
 		}
-		s.accounts[e.Name] = a
-		if s.fallback == nil {
-			s.fallback = a
-		}
+		s.add(a)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -146,15 +142,21 @@ func newAccount(cfg Config, e endpoint.Endpoint, client *http.Client) (*account,
 	if !ok {
 		return nil, fmt.Errorf("nobody knows the API of %s", e.Provider.Name())
 	}
-	if len(e.Lookup.Credentials) == 0 || e.Lookup.Credentials[0].Reveal() == "" {
-		return nil, errors.New("no credential was resolved")
+	a := &account{endpoint: e, client: client, timeout: cfg.RequestTimeout}
+	for _, c := range e.Lookup.Credentials {
+		if c.Reveal() == "" {
+			return nil, fmt.Errorf("%v was not resolved", c)
+		}
+		l, err := api.New(lookup.Account{Mode: e.Mode, BaseURL: e.Lookup.BaseURL, Settings: e.Lookup.Settings, Secret: c.Reveal()})
+		if err != nil {
+			return nil, err
+		}
+		a.keys = append(a.keys, &key{lookup: l})
 	}
-	l, err := api.New(lookup.Account{Mode: e.Mode, BaseURL: e.Lookup.BaseURL, Settings: e.Lookup.Settings,
-		Secret: e.Lookup.Credentials[0].Reveal()})
-	if err != nil {
-		return nil, err
+	if len(a.keys) == 0 {
+		return nil, errors.New("it has no credential")
 	}
-	return &account{endpoint: e, lookup: l, client: client, timeout: cfg.RequestTimeout, pace: newPace(e.Lookup.Rate)}, nil
+	return a, nil
 }
 
 // Ready is nil while look-ups can be claimed and what is learnt can be written.

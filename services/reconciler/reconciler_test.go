@@ -43,7 +43,7 @@ func newWorld(t *testing.T, api http.Handler, text string) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	var err error
-	w.endpoints, err = endpoint.LoadWithCredentials("f", event.Live, func(string) (string, bool) { return secret, true },
+	w.endpoints, err = endpoint.LoadWithCredentials("f", event.Live, func(name string) (string, bool) { return strings.ToLower(strings.TrimLeft(name, "KW")) + secret, true },
 		func(string) ([]byte, error) { return []byte(strings.ReplaceAll(text, "URL", server.URL)), nil })
 	if err != nil {
 		t.Fatal(err)
@@ -373,6 +373,23 @@ func TestPayPalsTokenServesManyAndIsRenewedWhenRefused(t *testing.T) {
 	w.until("an answer with a new token", func() bool { return w.open() == 0 })
 	if api.Tokens() != 2 || len(w.produced.Records()) != 11 {
 		t.Errorf("%d tokens, %d records", api.Tokens(), len(w.produced.Records()))
+	}
+}
+
+func TestDuringARotationTheCredentialThatIsTakenIsUsed(t *testing.T) {
+	api := mollie()
+	w := newWorld(t, api, strings.Replace(mollieEndpoint, "'env:K'", "'env:OLD', 'env:K'", 1)) // OLD is refused
+	for i := range 5 {
+		id := fmt.Sprintf("tr_%d", i)
+		api.Put("/v2/payments/"+id, molliePayment(id, "paid"))
+		w.hint("mollie", postgres.Target{Object: id, Payment: id, Time: time.Now()})
+	}
+	cfg := quick()
+	cfg.Concurrency = 1
+	w.start(cfg, "one")
+	w.until("every answer", func() bool { return w.open() == 0 })
+	if n := len(w.api.Requests()); n != 6 { // the first look-up found out
+		t.Errorf("%d requests for 5 look-ups", n)
 	}
 }
 

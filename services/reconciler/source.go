@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ type source struct {
 	provider string
 	log      *slog.Logger
 	breaker  breaker
+	// pace is the account's, of all endpoints together: the least of their rates.
+	pace *pace
 	// accounts are by the endpoint's name; fallback stands for an endpoint that is no
 	// longer configured.
 	accounts map[string]*account
@@ -31,6 +34,22 @@ func newSource(r *Reconciler, name, provider string) *source {
 		breaker: breaker{after: r.cfg.BreakAfter, lasting: r.cfg.BreakFor}, accounts: map[string]*account{}}
 }
 
+// add adds an endpoint of the source.
+func (s *source) add(a *account) {
+	s.accounts[a.endpoint.Name] = a
+	if s.fallback == nil {
+		s.fallback = a
+	}
+	slowest := a.endpoint.Lookup.Rate
+	for _, other := range s.accounts {
+		slowest = min(slowest, other.endpoint.Lookup.Rate)
+	}
+	s.pace = newPace(s.owner.deps.Store, s.name, slowest)
+	for _, a := range s.accounts {
+		a.pace = s.pace
+	}
+}
+
 // lease is how long claimed look-ups are this reconciler's: a queue's worth of pace,
 // and the requests of the last one.
 func (s *source) lease() time.Duration {
@@ -40,19 +59,15 @@ func (s *source) lease() time.Duration {
 // queueTime is how long a claimed look-up waits for its turn at most, by the pace.
 const queueTime = 30 * time.Second
 
-// queue is how many look-ups may wait: no more than the slowest account gets through
-// in queueTime, at maxRequests each.
-func (s *source) queue() int {
-	slowest := s.fallback.pace.Limit()
-	for _, a := range s.accounts {
-		slowest = min(slowest, a.pace.Limit())
-	}
-	return max(1, min(4*s.owner.cfg.Concurrency, int(float64(slowest)*queueTime.Seconds()/maxRequests)))
+// queue is how many look-ups of a lane may wait: no more than it gets through in
+// queueTime, at maxRequests each.
+func (s *source) queue(l lane) int {
+	return max(1, min(4*s.owner.cfg.Concurrency, int(s.pace.share(l)*queueTime.Seconds()/maxRequests)))
 }
 
 // run claims and asks until ctx ends, and then gives back what is left.
 func (s *source) run(ctx context.Context) {
-	queue := make(chan postgres.Lookup, s.queue())
+	queue := make(chan postgres.Lookup, s.queue(hints))
 	var askers sync.WaitGroup
 	for range min(s.owner.cfg.Concurrency, cap(queue)) {
 		askers.Go(func() {
@@ -119,19 +134,37 @@ func (s *source) settle(ctx context.Context, l postgres.Lookup) {
 	if a == nil {
 		a = s.fallback
 	}
-	step, err := a.ask(ctx, lookup.Target(l.Target), now, s.owner.metrics.request(s.provider))
+	step, err := a.ask(ctx, lookup.Target(l.Target), request{lane: hints, now: now, seen: s.owner.metrics.request(s.provider)})
 	if err != nil {
 		s.breaker.released()
-		s.giveBack(ctx, l, now(), postgres.LookupUnasked)
+		s.unasked(ctx, l, err)
 		return
 	}
-	s.judge(step)
+	s.judge(ctx, step)
 	s.conclude(ctx, a, l, step)
 }
 
+// unasked gives back a look-up that the account was not asked about.
+func (s *source) unasked(ctx context.Context, l postgres.Lookup, err error) {
+	cfg, now := s.owner.cfg, s.owner.deps.Now()
+	var quiet quietError
+	if !errors.As(err, &quiet) {
+		s.giveBack(ctx, l, now, postgres.LookupUnasked)
+		return
+	}
+	s.breaker.quiet(quiet.until)
+	s.giveBack(ctx, l, later(now, quiet.until).Add(backoff(cfg.BackoffBase, cfg.BackoffMax, 1)), postgres.LookupUnavailable)
+}
+
 // judge tells the breaker, and people, how the provider is.
-func (s *source) judge(step lookup.Step) {
+func (s *source) judge(ctx context.Context, step lookup.Step) {
 	now := s.owner.deps.Now()
+	if step.RetryAfter > 0 {
+		s.pace.quiet(now.Add(step.RetryAfter))
+		if err := s.owner.deps.Store.KeepQuiet(ctx, s.name, step.RetryAfter); err != nil && ctx.Err() == nil {
+			s.log.Warn("the other reconcilers do not know that the provider asks for quiet", "error", err)
+		}
+	}
 	failed := step.Outcome == lookup.Unavailable || step.Outcome == lookup.Refused
 	if s.breaker.ended(now, failed, step.RetryAfter) {
 		if failed {

@@ -257,6 +257,15 @@ CREATE INDEX lookups_due ON lookups (source_no, attempts, due_at) WHERE answered
 CREATE INDEX lookups_review ON lookups (review_at) WHERE answered < armed AND review_at IS NOT NULL;
 CREATE INDEX lookups_closed ON lookups (due_at) WHERE answered >= armed;
 
+-- How far the requests to an account's provider are handed out, whichever reconciler
+-- makes them. Times are this server's clock. Unlogged: it costs no WAL and no fsync,
+-- and what a crash empties is a moment that is over.
+CREATE UNLOGGED TABLE paces (
+  source      text COLLATE "C" PRIMARY KEY,
+  next_at     timestamptz NOT NULL, -- when the next request may be made
+  quiet_until timestamptz NOT NULL DEFAULT '-infinity' -- the provider asks to be left alone
+) WITH (fillfactor = 20);
+
 -- Hints: events that nobody believes, held until a look-up answers that began after
 -- they came. One row an event and object, however often it comes; never in
 -- processed_events, never in an order's set.
@@ -450,6 +459,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, paces, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();
