@@ -242,15 +242,22 @@ func (l *Lookup) Next(t Target, got []Response, token string, now time.Time) Ste
 		return result.step(t, l.account.Mode)
 	case len(got) >= MaxRequests:
 		return endless.step(t, l.account.Mode)
+	}
+	l.authorize(request, token, now)
+	return Step{Request: request}
+}
+
+// authorize makes a request the account's.
+func (l *Lookup) authorize(r *Request, token string, now time.Time) {
+	switch {
 	case l.api.token != nil:
-		request.set("Authorization", "Bearer "+token)
+		r.set("Authorization", "Bearer "+token)
 	case l.api.auth != nil:
 		for name, value := range l.api.auth(l.account, now) {
-			request.set(name, value)
+			r.set(name, value)
 		}
 	}
-	request.set("Accept", "application/json")
-	return Step{Request: request}
+	r.set("Accept", "application/json")
 }
 
 func (r *Request) set(name, value string) {

@@ -59,6 +59,13 @@ type Timed interface {
 	WithTolerance(Tolerance) Provider
 }
 
+// Typed is a Provider whose events have types that say whether they state a fact.
+type Typed interface {
+	Provider
+	// Types are those that do, or may, in alphabetical order.
+	Types() []string
+}
+
 // Batched is a Provider that sends many events in one request.
 type Batched interface {
 	Provider

@@ -3,7 +3,9 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"sluice/pkg/event"
@@ -58,6 +60,9 @@ func (c *layout) readValues(header Headers, values []value) (Reading, error) {
 	}
 	return r, nil
 }
+
+// Types are the event types that state a fact, in alphabetical order.
+func (c *layout) Types() []string { return slices.Sorted(maps.Keys(c.facts)) }
 
 func (c *layout) scan(body []byte) ([]value, error) {
 	if c.form {
