@@ -21,26 +21,32 @@ type Retention struct {
 	Segment time.Duration
 }
 
-// ReadRetention reads how long a topic (full name) keeps its records.
-func ReadRetention(ctx context.Context, cfg Config, log *slog.Logger, topic string) (Retention, error) {
+// ReadRetention reads how long topics (full names) keep their records.
+func ReadRetention(ctx context.Context, cfg Config, log *slog.Logger, topics ...string) (map[string]Retention, error) {
 	cl, err := cfg.open(ctx, "retention", log)
 	if err != nil {
-		return Retention{}, err
+		return nil, err
 	}
 	defer cl.Close()
-	got, err := topicConfig(ctx, kadm.NewClient(cl), topic)
-	if err != nil {
-		return Retention{}, err
-	}
-	number := func(key string) int64 {
-		n, parsed := strconv.ParseInt(got[key], 10, 64)
-		if parsed != nil && err == nil {
-			err = fmt.Errorf("read settings of topic %s: %s is not a number", topic, key)
+	kept := map[string]Retention{}
+	for _, topic := range topics {
+		got, err := topicConfig(ctx, kadm.NewClient(cl), topic)
+		if err != nil {
+			return nil, err
 		}
-		return n
+		number := func(key string) int64 {
+			n, parsed := strconv.ParseInt(got[key], 10, 64)
+			if parsed != nil && err == nil {
+				err = fmt.Errorf("read settings of topic %s: %s is not a number", topic, key)
+			}
+			return n
+		}
+		kept[topic] = Retention{Time: milliseconds(number("retention.ms")), Bytes: number("retention.bytes"), Segment: milliseconds(number("segment.ms"))}
+		if err != nil {
+			return nil, err
+		}
 	}
-	r := Retention{Time: milliseconds(number("retention.ms")), Bytes: number("retention.bytes"), Segment: milliseconds(number("segment.ms"))}
-	return r, err
+	return kept, nil
 }
 
 // milliseconds is at most what a Duration holds: Kafka allows more.

@@ -75,10 +75,7 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, er
 				w.From = month(m, 1) // it comes back once it is gone (the window was made wider meanwhile)
 			}
 		}
-		var lastOrder, lastTransition int64
-		err = tx.tx.QueryRow(ctx, `
-			SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('orders', 'order_no')::regclass), 0),
-			       coalesce(pg_sequence_last_value(pg_get_serial_sequence('order_transitions', 'id')::regclass), 0)`).Scan(&lastOrder, &lastTransition)
+		lastOrder, lastTransition, err := tx.lastNumbers(ctx)
 		if err != nil {
 			return err
 		}
@@ -93,6 +90,14 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, er
 		return Window{}, fmt.Errorf("make table partitions: %w", err)
 	}
 	return w, nil
+}
+
+// lastNumbers are the last that were given to an order and to a transition.
+func (tx Tx) lastNumbers(ctx context.Context) (order, transition int64, err error) {
+	err = tx.tx.QueryRow(ctx, `
+		SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('orders', 'order_no')::regclass), 0),
+		       coalesce(pg_sequence_last_value(pg_get_serial_sequence('order_transitions', 'id')::regclass), 0)`).Scan(&order, &transition)
+	return order, transition, err
 }
 
 // needed are the partitions that must be there. None is a DEFAULT partition: it

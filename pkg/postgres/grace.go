@@ -57,5 +57,18 @@ func (c Config) graces() (graces, error) {
 	return g, errors.Join(problems...)
 }
 
+// LongestGrace is the longest that a held event waits before a person is asked.
+func (c Config) LongestGrace() time.Duration {
+	graces, _ := c.graces() // what is wrong with it, Check says
+	return graces.longest()
+}
+
+func (g graces) longest() (longest time.Duration) {
+	for _, grace := range g {
+		longest = max(longest, grace)
+	}
+	return longest
+}
+
 // due is when a person should look at an event held for a reason.
 func (g graces) due(r order.Reason, now time.Time) time.Time { return now.Add(g[r]) }

@@ -37,6 +37,9 @@ func (c Config) Window() (time.Duration, error) {
 // Window is how far back processed_events reaches, by the provider's time.
 func (s *Store) Window() time.Duration { return s.window }
 
+// LongestGrace is the longest that a held event waits before a person is asked.
+func (s *Store) LongestGrace() time.Duration { return s.graces.longest() }
+
 // Retention is how long what may go is kept.
 type Retention struct {
 	// Bodies is how long the journal keeps a body; what is there goes if it is 0.

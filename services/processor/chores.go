@@ -30,6 +30,7 @@ func (p *Processor) chores(ctx context.Context) {
 			p.auditBooks(ctx)
 			p.countLookups(ctx)
 			p.countEffects(ctx)
+			p.countDeadLetters(ctx)
 			books = p.Now()
 		}
 		if p.Now().Sub(partitions) >= partitionsEvery {
@@ -86,6 +87,18 @@ func (p *Processor) countLookups(ctx context.Context) {
 		p.metrics.lookups.WithLabelValues(o.Source).Set(float64(o.Open))
 		p.metrics.lookupAge.WithLabelValues(o.Source).Set(p.Now().Sub(o.Since).Seconds())
 	}
+}
+
+// countDeadLetters shows how many nobody has settled.
+func (p *Processor) countDeadLetters(ctx context.Context) {
+	n, err := p.Store.OpenDeadLetters(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.Log.Warn("open dead letters could not be counted", "error", err)
+		}
+		return
+	}
+	p.metrics.deadOpen.Set(float64(n))
 }
 
 // deadLetterTimeout bounds a round of publishing, in which rows are locked: the

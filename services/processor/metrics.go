@@ -25,6 +25,9 @@ type metrics struct {
 	effectsDue  *prometheus.GaugeVec
 	effectAge   *prometheus.GaugeVec
 	effectsFail *prometheus.GaugeVec
+	horizons    *prometheus.GaugeVec
+	ahead       *prometheus.GaugeVec
+	deadOpen    prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -60,9 +63,16 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		effectsFail: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_failed_effects",
 			Help: "Effects whose last attempt failed and that nobody has sent again, by effect."}, []string{"effect"}),
 	}
+	m.horizons = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_horizon_seconds",
+		Help: "For how long what is named is kept, by the settings at start; +Inf where that is for ever."}, []string{"horizon"})
+	m.ahead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_partitions_ahead_seconds",
+		Help: "For how long from now on table partitions are made."}, []string{"table"})
+	m.deadOpen = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_processor_open_dead_letters",
+		Help: "Dead letters of the whole deployment that nobody has settled."})
 	m.unaccounted.Set(math.NaN()) // not known yet
+	m.deadOpen.Set(math.NaN())
 	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge,
-		m.effectsDue, m.effectAge, m.effectsFail)
+		m.effectsDue, m.effectAge, m.effectsFail, m.horizons, m.ahead, m.deadOpen)
 	return m
 }
 

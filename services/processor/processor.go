@@ -123,6 +123,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Processor, error) {
 	if err := daemon.Wait(ctx, p.Log, "the database", p.ensurePartitions); err != nil {
 		return nil, err
 	}
+	if err := p.checkAhead(ctx); err != nil {
+		return nil, err
+	}
 	err := daemon.Wait(ctx, p.Log, "Kafka", func(ctx context.Context) (err error) {
 		if p.auditor == nil {
 			p.auditor, err = audit.Open(ctx, p.Kafka, p.Store, p.Log, p.Now)

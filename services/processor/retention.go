@@ -3,11 +3,15 @@ package processor
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
+	"sluice/pkg/retention"
 	"sluice/pkg/webhook"
 )
 
@@ -26,11 +30,36 @@ func (p *Processor) ensurePartitions(ctx context.Context) error {
 	return err
 }
 
+// checkAhead holds the table partitions against what the next months and days need.
+func (p *Processor) checkAhead(ctx context.Context) error {
+	missing, err := p.Store.MissingPartitions(ctx, p.Now())
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("table partitions that will be needed are not there: %s", strings.Join(missing, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	tables, err := p.Store.KeptTables(ctx, p.cfg.retention())
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if t.AheadUntil != nil {
+			p.metrics.ahead.WithLabelValues(t.Table).Set(t.AheadUntil.Sub(p.Now()).Seconds())
+		}
+	}
+	return nil
+}
+
 // keepPartitions makes the table partitions that come and drops those that went.
 // It says whether that was all; if not it wants to be called again soon.
 func (p *Processor) keepPartitions(ctx context.Context) bool {
 	if err := p.ensurePartitions(ctx); err != nil {
 		p.Log.Error("no table partitions were made, trying again", "error", err)
+		return false
+	}
+	if err := p.checkAhead(ctx); err != nil {
+		p.Log.Error("table partitions could not be checked, trying again", "error", err)
 		return false
 	}
 	dropped, err := p.Store.DropBehind(ctx, p.Now(), p.cfg.retention())
@@ -61,52 +90,53 @@ func (p *Processor) forgetEffects(ctx context.Context) bool {
 	return !later
 }
 
-// checkRetention holds how long the raw topic keeps records against how long
-// their repeats are recognised.
+// Topics are those whose retention matters, by their full names; see Horizons.
+func Topics(cfg kafka.Config) []string {
+	return []string{cfg.Topic(kafka.Raw), cfg.Topic(kafka.Status), cfg.Topic(kafka.DeadLetters)}
+}
+
+// Horizons are the settings that retention.Check sets against each other. kept is
+// what Kafka says of Topics, nil if it was not asked; grace is the longest that an
+// event is held before a person is asked.
+func (c Config) Horizons(cfg kafka.Config, kept map[string]kafka.Retention, window, grace time.Duration, endpoints endpoint.Set) retention.Settings {
+	keep := c.retention()
+	s := retention.Settings{Window: window, Journal: keep.Bodies, Transitions: keep.Transitions, Grace: grace, DevBroker: c.DevBroker}
+	for name, to := range map[string]**retention.Topic{kafka.Raw: &s.Raw, kafka.Status: &s.Status, kafka.DeadLetters: &s.DeadLetters} {
+		if r, ok := kept[cfg.Topic(name)]; ok {
+			*to = &retention.Topic{Name: cfg.Topic(name), Time: r.Time, Bytes: r.Bytes, Segment: r.Segment}
+		}
+	}
+	for _, ep := range endpoints.All() {
+		s.Endpoints = append(s.Endpoints, retention.Endpoint{Name: ep.Name, Provider: ep.Provider.Name(), Repeats: webhook.RetrySpan(ep.Provider)})
+	}
+	return s
+}
+
+// checkRetention sets against each other how long everything is kept, and refuses to
+// start where repeats would be forgotten before a replay can reach them.
 func (p *Processor) checkRetention(ctx context.Context) error {
-	topic := p.Kafka.Topic(kafka.Raw)
-	var kept kafka.Retention
-	err := daemon.Wait(ctx, p.Log, "Kafka and its topic "+topic, func(ctx context.Context) (err error) {
-		kept, err = kafka.ReadRetention(ctx, p.Kafka, p.Log, topic)
+	var kept map[string]kafka.Retention
+	err := daemon.Wait(ctx, p.Log, "Kafka and its topic "+p.Kafka.Topic(kafka.Raw), func(ctx context.Context) (err error) {
+		kept, err = kafka.ReadRetention(ctx, p.Kafka, p.Log, Topics(p.Kafka)...)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	warning, err := Outlives(topic, kept, p.Store.Window(), p.cfg.DevBroker)
-	if err != nil {
+	report := retention.Check(p.cfg.Horizons(p.Kafka, kept, p.Store.Window(), p.Store.LongestGrace(), p.Endpoints))
+	if err := report.Refusal(); err != nil {
 		return err
 	}
-	if warning != "" {
-		p.Log.Warn(warning)
+	for _, f := range report.Of(retention.Warn) {
+		p.Log.Warn(f.Says+": "+f.Change, "rule", f.Rule, "about", f.Subject)
 	}
-	for _, ep := range p.Endpoints.All() {
-		if span := webhook.RetrySpan(ep.Provider); !p.cfg.DevBroker && kept.Time+kept.Segment+span > p.Store.Window() {
-			p.Log.Warn("a repeat of an old event may come after it was forgotten (its order's set still knows it): raise SLUICE_WINDOW",
-				"endpoint", ep.Name, "provider_repeats_for", span, "topic_keeps", kept.Time+kept.Segment, "window", p.Store.Window())
+	for _, h := range report.Horizons {
+		if seconds := h.Kept.Seconds(); !h.Repeats && h.Kept != 0 {
+			if h.Kept == retention.Forever {
+				seconds = math.Inf(1)
+			}
+			p.metrics.horizons.WithLabelValues(strings.ReplaceAll(h.Name, " ", "_")).Set(seconds)
 		}
 	}
 	return nil
-}
-
-// Outlives says whether a topic keeps records longer than the window recognises
-// repeats: then a replay would reach what is forgotten.
-func Outlives(topic string, kept kafka.Retention, window time.Duration, devBroker bool) (warning string, err error) {
-	const both = "topic %s keeps records %s, and repeats are recognised for %d days (SLUICE_WINDOW)"
-	days := int(window / day)
-	switch {
-	case kept.Time >= 0 && kept.Time <= window:
-		return "", nil
-	case kept.Time >= 0:
-		return "", fmt.Errorf(both+": a replay would reach events whose repeats are forgotten. Lower retention.ms of the topic, or raise SLUICE_WINDOW",
-			topic, fmt.Sprintf("for %.1f days (retention.ms=%d)", kept.Time.Hours()/24, kept.Time.Milliseconds()), days)
-	case devBroker:
-		return fmt.Sprintf(both+"; that is for a development broker only", topic, "by size", days), nil
-	}
-	how := "for ever (retention.ms=-1, retention.bytes=-1)"
-	if kept.Bytes >= 0 {
-		how = fmt.Sprintf("until they are %d bytes (retention.ms=-1), however old", kept.Bytes)
-	}
-	return "", fmt.Errorf(both+": a replay would reach events whose repeats are forgotten. Give the topic a retention.ms of at most %d",
-		topic, how, days, window.Milliseconds())
 }

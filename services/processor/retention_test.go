@@ -16,41 +16,6 @@ import (
 	"sluice/pkg/webhook"
 )
 
-func TestATopicThatOutlivesTheLedgerIsRefused(t *testing.T) {
-	const window = 90 * day
-	for _, c := range []struct {
-		name string
-		kept kafka.Retention
-		dev  bool
-		says []string // nothing: it is right
-		warn bool
-	}{
-		{name: "the default", kept: kafka.Retention{Time: 30 * day, Bytes: -1}},
-		{name: "just as long", kept: kafka.Retention{Time: 90 * day, Bytes: -1}},
-		{name: "longer", kept: kafka.Retention{Time: 91 * day, Bytes: -1}, says: []string{"91.0 days", "retention.ms=7862400000", "90 days", "SLUICE_WINDOW"}},
-		{name: "longer, on the development broker too", kept: kafka.Retention{Time: 91 * day}, dev: true, says: []string{"91.0 days"}},
-		{name: "for ever", kept: kafka.Retention{Time: -1, Bytes: -1}, says: []string{"for ever", "90 days", "retention.ms of at most 7776000000"}},
-		{name: "by size", kept: kafka.Retention{Time: -1, Bytes: 1 << 30}, says: []string{"1073741824 bytes", "90 days"}},
-		{name: "by size, on the development broker", kept: kafka.Retention{Time: -1, Bytes: 1 << 30}, dev: true, says: []string{"by size"}, warn: true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			warning, err := Outlives("raw", c.kept, window, c.dev)
-			if (err != nil) != (len(c.says) > 0 && !c.warn) || (warning != "") != c.warn {
-				t.Fatalf("warning %q, error %v", warning, err)
-			}
-			text := warning
-			if err != nil {
-				text = err.Error()
-			}
-			for _, want := range c.says {
-				if !strings.Contains(text, want) {
-					t.Errorf("%q does not say %q", text, want)
-				}
-			}
-		})
-	}
-}
-
 func TestTheProcessorDoesNotStartWhereTheRawTopicOutlivesTheWindow(t *testing.T) {
 	w := newWorld(t, 1)
 	long := "8640000000" // 100 days
@@ -59,7 +24,8 @@ func TestTheProcessorDoesNotStartWhereTheRawTopicOutlivesTheWindow(t *testing.T)
 		t.Fatal(err)
 	}
 	w.until("the broker knows it", func() bool {
-		r, err := kafka.ReadRetention(t.Context(), w.kafka, slog.New(slog.DiscardHandler), w.kafka.Topic(kafka.Raw))
+		all, err := kafka.ReadRetention(t.Context(), w.kafka, slog.New(slog.DiscardHandler), w.kafka.Topic(kafka.Raw))
+		r := all[w.kafka.Topic(kafka.Raw)]
 		return err == nil && r.Time == 100*day && r.Segment == 7*day && r.Bytes == -1
 	})
 	if _, err := New(t.Context(), small(), w.deps()); err == nil || !strings.Contains(err.Error(), "100.0 days") || !strings.Contains(err.Error(), "90 days") {
@@ -102,7 +68,7 @@ func TestAProviderThatRepeatsForLongerThanTheWindowIsWarnedOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log := w.warnings(); !strings.Contains(log, "SLUICE_WINDOW") || !strings.Contains(log, "endpoint=patient") {
+	if log := w.warnings(); !strings.Contains(log, "SLUICE_WINDOW") || !strings.Contains(log, "about=patient") {
 		t.Errorf("the log says %q", log)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"sluice/pkg/daemon"
+	"sluice/pkg/endpoint"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
+	"sluice/pkg/retention"
 	"sluice/services/processor"
 	"sluice/services/sluice/terminal"
 )
@@ -117,7 +119,7 @@ func connect(ctx context.Context, e environment, chosen []role) (sections []sect
 				if errors.Is(err, kafka.ErrNoTopic) {
 					return err
 				}
-				return errors.Join(err, checkRetention(ctx, s.Kafka, s.Database, s.Processor.DevBroker, quiet))
+				return errors.Join(err, checkRetention(ctx, s.Kafka, s.Database, s.Processor, quiet))
 			}})...)
 	}
 	if slices.ContainsFunc(chosen, func(r role) bool { return r.database }) {
@@ -163,11 +165,10 @@ func inTurn(attempts ...attempt) (sections []section) {
 	return sections
 }
 
-// checkRetention holds the raw topic's retention against the window, as the
-// processor does when it starts.
-func checkRetention(ctx context.Context, brokers kafka.Config, database postgres.Config, dev bool, log *slog.Logger) error {
-	topic := brokers.Topic(kafka.Raw)
-	kept, err := kafka.ReadRetention(ctx, brokers, log, topic)
+// checkRetention is what the processor checks when it starts. Endpoints change nothing
+// about what is refused.
+func checkRetention(ctx context.Context, brokers kafka.Config, database postgres.Config, cfg processor.Config, log *slog.Logger) error {
+	kept, err := kafka.ReadRetention(ctx, brokers, log, processor.Topics(brokers)...)
 	if err != nil {
 		return err
 	}
@@ -175,6 +176,5 @@ func checkRetention(ctx context.Context, brokers kafka.Config, database postgres
 	if err != nil {
 		return err
 	}
-	_, err = processor.Outlives(topic, kept, window, dev)
-	return err
+	return retention.Check(cfg.Horizons(brokers, kept, window, database.LongestGrace(), endpoint.Set{})).Refusal()
 }
