@@ -25,7 +25,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	wanted := make([]string, 0, 4)
 	for i := range facts {
 		f := &facts[i]
-		if f.OrderID == "" && f.Payment == "" && f.OrderNo == 0 {
+		if f.OrderID == "" && f.Payment == "" && f.OrderNo == 0 && f.Reread == nil {
 			return applied, errors.New("apply: a fact names no order and no payment")
 		}
 		for _, n := range [2]string{f.Source, f.Endpoint} {
@@ -38,15 +38,22 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	if err != nil {
 		return applied, err
 	}
-	r, err := tx.route(ctx, facts, nos)
+	again, err := tx.rereads(ctx, facts, nos)
+	if err != nil {
+		return applied, err
+	}
+	r, err := tx.route(ctx, facts, nos, again)
 	if err != nil {
 		return applied, err
 	}
 	applied.OrderNos, applied.Crossed = r.orderNos, r.crossed
 	touched := make(map[int64]bool, len(facts)) // true: a registration comes, which may be there already
 	for i, no := range r.orderNos {
-		touched[no] = touched[no] || facts[i].Kind == order.KindRegistered
+		if no != 0 {
+			touched[no] = touched[no] || facts[i].Kind == order.KindRegistered
+		}
 	}
+	again.touch(touched)
 	for from := range r.moved { // to an order that a fact names, so it is here already
 		touched[from] = true
 	}
@@ -58,8 +65,26 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		orders[to].take(orders[from])
 		delete(orders, from)
 	}
+	var w writes
+	var reread map[int]bool
+	if again != nil {
+		if applied.Added, reread, err = again.put(facts, &r, orders, &w, nos); err != nil {
+			return applied, err
+		}
+		applied.Unlearnt = again.lost
+	}
 	for i := range facts {
 		f := &facts[i]
+		if f.Reread != nil {
+			switch {
+			case reread[i]:
+			case r.orderNos[i] == 0: // it states nothing, and is in no set
+				applied.Verdicts[i] = order.Judgement{Verdict: order.NoChange}
+			default:
+				applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
+			}
+			continue
+		}
 		o := orders[r.orderNos[i]]
 		m := o.find(f.Hash)
 		switch {
@@ -71,10 +96,11 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		case f.Replaces && m.older(f):
 			o.grew = true
 			m.replace(f)
+		case m.from != 0: // it moved to the order that a person names now
+			m.Named = m.Named || f.OrderID != ""
 		}
 		applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
 	}
-	var w writes
 	for _, o := range orders {
 		if o.grew {
 			w.orders = append(w.orders, o)
@@ -87,6 +113,9 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		}
 	}
 	for i := range facts {
+		if facts[i].Reread != nil && !reread[i] {
+			continue
+		}
 		if applied.Verdicts[i].Verdict != order.Duplicate {
 			applied.Verdicts[i] = orders[r.orderNos[i]].find(facts[i].Hash).judgement()
 		}
@@ -106,7 +135,7 @@ func (o *lockedOrder) add(f *Fact, nos map[string]int16) {
 		OrderNo: o.no, EventHash: uuid(f.Hash), SourceNo: nos[f.Source], EndpointNo: nos[f.Endpoint],
 		Kind: int16(f.Kind), OccurredAt: f.Time, AppendedAt: timestamp(f.AppendedAt), ReadingHash: f.ReadingHash,
 		Amount: f.Amount, Currency: f.Currency, EventID: f.EventID, EventType: f.EventType,
-		PaymentID: f.Payment, ObjectID: f.object(), Partition: f.Partition, RecordOffset: f.Offset,
+		PaymentID: f.Payment, ObjectID: f.object(), Partition: f.Partition, RecordOffset: f.Offset, Named: f.OrderID != "",
 	}})
 }
 
@@ -139,6 +168,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 			before = append(before, m.before())
 		}
 	}
+	before = append(before, o.left...)
 	w.before, w.all, w.members = before, all, members
 	old, folded := &w.old, &w.folded
 	old.Fold(registered, before)
@@ -150,7 +180,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 			judged.Reason = order.OutsideWindow
 		}
 		// A person had the provider asked; what it answers is an event of its own.
-		if judged.Verdict == order.Held && m.Reason == int16(order.AwaitingProvider) && m.replaced == nil {
+		if judged.Verdict == order.Held && m.Reason == int16(order.AwaitingProvider) && (m.replaced == nil || m.replaced.Reread != nil) {
 			judged.Reason = order.AwaitingProvider
 		}
 		if judged.Verdict == order.Held {

@@ -51,12 +51,7 @@ func (w *writes) imply(declared effect.Set, o *lockedOrder, old, folded *order.O
 		}
 	} else {
 		e.after = declared.Implied(o.id, folded.Steps, cause)
-		e.before = declared.Implied(o.id, old.Steps, func(hash [16]byte) (order.Entry, bool) {
-			if m := o.find(hash); m != nil {
-				return m.before(), true
-			}
-			return order.Entry{}, false
-		})
+		e.before = declared.Implied(o.id, old.Steps, o.entryBefore)
 		if slices.EqualFunc(e.before, e.after, func(a, b effect.Implied) bool { return a.Key == b.Key }) {
 			return
 		}

@@ -27,6 +27,10 @@ type Fact struct {
 	// Replaces: the event is known, and this is another reading of it. The one with
 	// the greatest (Time, ReadingHash) counts, whatever came first.
 	Replaces bool
+	// Reread, if not nil: the event's bytes were read anew under the present rules.
+	// Together with Replaces it is one of the states of an object, and a record that is
+	// not the one that counts counts only if it is later.
+	Reread *Reread
 	// EventID and EventType are the provider's; Endpoint is where it came in.
 	EventID, EventType, Endpoint string
 	// AppendedAt is when the broker took it: the hour it counts in.
@@ -47,7 +51,7 @@ type Fact struct {
 // Applied is what Apply did.
 type Applied struct {
 	// Verdicts has one judgement for each fact, at its place. A fact that the set
-	// held already is a Duplicate.
+	// held already is a Duplicate, and so is one that was read anew and says the same.
 	Verdicts []order.Judgement
 	// OrderNos has the order that each fact belongs to, at its place.
 	OrderNos []int64
@@ -55,6 +59,11 @@ type Applied struct {
 	// the event in the set, which stands; and of those that Replace an event which
 	// is not in the set they lead to.
 	OtherReadings []int
+	// Added are the places of the facts read anew that no set had.
+	Added []int
+	// Unlearnt is how many payments lead to no order any more, because what said so was
+	// read anew. If another set knows better, reading its events anew says so.
+	Unlearnt int
 	// Crossed are the places of facts that name an order together with a payment
 	// that leads to another order. They count in the order they name; what names
 	// only the payment goes on leading to the other.

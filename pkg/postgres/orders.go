@@ -18,7 +18,9 @@ type lockedOrder struct {
 	id    string // empty: a stub known by a payment only
 	state dbgen.LockOrdersRow
 	set   []member
-	// grew: the set holds what the last fold has not seen.
+	// left are the entries that went to another order in this transaction.
+	left []order.Entry
+	// grew: the set holds what the last fold has not seen, or has lost something.
 	grew bool
 }
 
@@ -72,9 +74,23 @@ func (m *member) replace(f *Fact) {
 		m.replaced = f
 	}
 	m.Kind, m.OccurredAt, m.ReadingHash = int16(f.Kind), f.Time, f.ReadingHash
+	m.Named = m.Named || f.OrderID != ""
 	m.Amount, m.Currency, m.EventType = f.Amount, f.Currency, f.EventType
 	m.PaymentID, m.ObjectID = f.Payment, f.object()
 	m.Partition, m.RecordOffset = f.Partition, f.Offset
+}
+
+// entryBefore is an entry as it was in the set before this transaction.
+func (o *lockedOrder) entryBefore(hash [16]byte) (order.Entry, bool) {
+	if m := o.find(hash); m != nil {
+		return m.before(), true
+	}
+	for _, e := range o.left {
+		if e.Hash == hash {
+			return e, true
+		}
+	}
+	return order.Entry{}, false
 }
 
 func (m *member) judgement() order.Judgement {

@@ -39,14 +39,14 @@ type routes struct {
 // to that order from now on, and what was held under the payment alone moves
 // there. A link to a named order is final; one to a stub is locked, so that an
 // event and its link can never miss each other.
-func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16) (routes, error) {
-	orders, err := tx.ordersOf(ctx, facts)
+func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16, again *rereads) (routes, error) {
+	orders, err := tx.ordersOf(ctx, facts, again)
 	if err != nil {
 		return routes{}, err
 	}
 	wanted := map[payment]int64{} // 0: no fact names its order
 	for i := range facts {
-		if facts[i].Payment == "" {
+		if facts[i].Payment == "" || again.placed(i) {
 			continue
 		}
 		p := payment{nos[facts[i].Source], facts[i].Payment}
@@ -54,13 +54,17 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16) (rou
 			wanted[p] = orders[facts[i].OrderID] // 0 for no reference
 		}
 	}
-	links, moved, err := tx.linkPayments(ctx, wanted)
+	links, moved, err := tx.linkPayments(ctx, wanted, again)
 	if err != nil {
 		return routes{}, err
 	}
 	r := routes{orderNos: make([]int64, len(facts)), moved: moved}
 	for i := range facts {
 		switch f := &facts[i]; {
+		case again.placed(i):
+			if r.orderNos[i] = again.homes[i]; moved[r.orderNos[i]] != 0 { // 0: nowhere
+				r.orderNos[i] = moved[r.orderNos[i]]
+			}
 		case f.OrderNo != 0:
 			r.orderNos[i] = f.OrderNo
 		case f.OrderID != "":
@@ -77,10 +81,10 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16) (rou
 
 // ordersOf returns the number of each order that the facts name, making stubs
 // for the unknown.
-func (tx Tx) ordersOf(ctx context.Context, facts []Fact) (map[string]int64, error) {
+func (tx Tx) ordersOf(ctx context.Context, facts []Fact, again *rereads) (map[string]int64, error) {
 	orders := map[string]int64{}
 	for i := range facts {
-		if id := facts[i].OrderID; id != "" {
+		if id := facts[i].OrderID; id != "" && !again.placed(i) {
 			orders[id] = 0
 		}
 	}
@@ -132,8 +136,13 @@ func missingIn(orders map[string]int64) (ids []string) {
 
 // linkPayments returns where each payment leads, and which stubs moved. wanted
 // is the order each payment should lead to, 0 if that is not known.
-func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64) (map[payment]link, map[int64]int64, error) {
+func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, again *rereads) (map[payment]link, map[int64]int64, error) {
 	links := make(map[payment]link, len(wanted))
+	if again != nil {
+		for h := range again.unlearnt {
+			wanted[h.payment] += 0
+		}
+	}
 	if len(wanted) == 0 {
 		return links, nil, nil
 	}
@@ -147,7 +156,7 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64) (map[pa
 	// What another transaction added, and what leads to a stub, is read again under a lock.
 	var open []payment
 	for _, p := range all {
-		if l, ok := links[p]; !ok || !l.linked {
+		if l, ok := links[p]; !ok || !l.linked || again.forgets(p, l) {
 			open = append(open, p)
 		}
 	}
@@ -163,10 +172,16 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64) (map[pa
 		moved  = map[int64]int64{}
 		toLink []payment
 		toNos  []int64
+
+		forgotten []payment
 	)
 	for _, r := range rows {
 		p := payment{r.SourceNo, r.PaymentID}
 		links[p] = link{r.OrderNo, r.Linked}
+		if again.forgets(p, links[p]) {
+			forgotten = append(forgotten, p)
+			continue
+		}
 		if to := wanted[p]; to != 0 && !r.Linked {
 			moved[r.OrderNo] = to
 			links[p] = link{to, true}
@@ -179,7 +194,7 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64) (map[pa
 			return nil, nil, fmt.Errorf("link payments: %w", err)
 		}
 	}
-	return links, moved, nil
+	return links, moved, tx.forget(ctx, forgotten, wanted, links, again)
 }
 
 func (tx Tx) findPayments(ctx context.Context, ps []payment, links map[payment]link) error {

@@ -22,6 +22,7 @@ type writes struct {
 	heldReasons dbgen.SetHeldReasonsParams
 	heldBytes   []dbgen.ReplaceHeldBytesParams
 	unheld      []member
+	strays      []stray
 	transitions []dbgen.AddOrderTransitionsParams
 	effects     []orderEffects
 
@@ -76,11 +77,15 @@ func (w *writes) reading(m *member) {
 	r.Amounts, r.Currencies = append(r.Amounts, m.Amount), append(r.Currencies, m.Currency)
 	r.EventTypes, r.PaymentIds, r.ObjectIds = append(r.EventTypes, m.EventType), append(r.PaymentIds, m.PaymentID), append(r.ObjectIds, m.ObjectID)
 	r.Partitions, r.RecordOffsets = append(r.Partitions, m.Partition), append(r.RecordOffsets, m.RecordOffset)
+	r.Named = append(r.Named, m.Named)
 }
 
 // write writes them. moved are the stubs whose events went to another order.
 func (w *writes) write(ctx context.Context, tx Tx, moved map[int64]int64) error {
 	if err := tx.dropStubs(ctx, moved); err != nil {
+		return err
+	}
+	if err := tx.writeStrays(ctx, w.strays); err != nil {
 		return err
 	}
 	if len(w.orders) == 0 {

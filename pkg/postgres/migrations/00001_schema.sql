@@ -76,6 +76,7 @@ CREATE TABLE order_events (
   kind          smallint NOT NULL, -- order.Kind
   verdict       smallint NOT NULL,
   reason        smallint NOT NULL DEFAULT 0,
+  named         boolean  NOT NULL, -- what it says, or who put it here, names the order; else its payment led here
   currency      text     NOT NULL DEFAULT '',
   event_id      text     NOT NULL,
   event_type    text     NOT NULL,

@@ -35,3 +35,8 @@ SELECT reason, held_at, record_headers, body FROM held_events WHERE order_no = @
 
 -- name: ReplaceHeldBytes :exec
 UPDATE held_events h SET record_headers = @record_headers, body = @body WHERE order_no = @order_no AND event_hash = @event_hash;
+
+-- name: MoveHeldEntries :exec
+UPDATE held_events h SET order_no = u.to_no
+FROM (SELECT unnest(@from_nos::bigint[]) AS from_no, unnest(@to_nos::bigint[]) AS to_no, unnest(@event_hashes::uuid[]) AS event_hash) u
+WHERE h.order_no = u.from_no AND h.event_hash = u.event_hash;

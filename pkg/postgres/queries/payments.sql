@@ -26,3 +26,9 @@ WHERE p.source_no = u.source_no AND p.payment_id = u.payment_id;
 
 -- name: MovePayment :exec
 UPDATE payments SET order_no = @order_no, linked = true WHERE source_no = @source_no AND payment_id = @payment_id;
+
+-- name: SetPayments :exec
+UPDATE payments p SET order_no = u.order_no, linked = u.linked
+FROM (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@payment_ids::text[]) AS payment_id,
+             unnest(@order_nos::bigint[]) AS order_no, unnest(@linked::boolean[]) AS linked) u
+WHERE p.source_no = u.source_no AND p.payment_id = u.payment_id;

@@ -45,3 +45,13 @@ FROM review_items WHERE id = @id;
 
 -- name: CountOpenReviewItems :one
 SELECT count(*) FROM (SELECT 1 FROM review_items WHERE settled_at IS NULL AND kind = @kind LIMIT @n::int) open;
+
+-- name: MoveReviewItemsOf :exec
+UPDATE review_items i SET order_no = u.to_no
+FROM (SELECT unnest(@from_nos::bigint[]) AS from_no, unnest(@to_nos::bigint[]) AS to_no, unnest(@event_hashes::uuid[]) AS event_hash) u
+WHERE i.order_no = u.from_no AND i.event_hash = u.event_hash AND i.settled_at IS NULL;
+
+-- Which of the held events a person put where they are.
+-- name: LinkedByPeople :many
+SELECT event_hash FROM review_items
+WHERE kind = @kind AND subject = ANY(@subjects::text[]) AND decision = @decision::text;

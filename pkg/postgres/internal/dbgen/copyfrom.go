@@ -84,6 +84,7 @@ func (r iteratorForAddOrderEvents) Values() ([]interface{}, error) {
 		r.rows[0].ObjectID,
 		r.rows[0].Partition,
 		r.rows[0].RecordOffset,
+		r.rows[0].Named,
 	}, nil
 }
 
@@ -92,7 +93,7 @@ func (r iteratorForAddOrderEvents) Err() error {
 }
 
 func (q *Queries) AddOrderEvents(ctx context.Context, arg []AddOrderEventsParams) (int64, error) {
-	return q.db.CopyFrom(ctx, []string{"order_events"}, []string{"order_no", "event_hash", "source_no", "endpoint_no", "kind", "verdict", "reason", "occurred_at", "appended_at", "reading_hash", "amount", "currency", "event_id", "event_type", "payment_id", "object_id", "partition", "record_offset"}, &iteratorForAddOrderEvents{rows: arg})
+	return q.db.CopyFrom(ctx, []string{"order_events"}, []string{"order_no", "event_hash", "source_no", "endpoint_no", "kind", "verdict", "reason", "occurred_at", "appended_at", "reading_hash", "amount", "currency", "event_id", "event_type", "payment_id", "object_id", "partition", "record_offset", "named"}, &iteratorForAddOrderEvents{rows: arg})
 }
 
 // iteratorForAddOrderTransitions implements pgx.CopyFromSource.

@@ -96,6 +96,17 @@ func (q *Queries) GetHeldEvent(ctx context.Context, orderNo int64, eventHash pgt
 	return i, err
 }
 
+const moveHeldEntries = `-- name: MoveHeldEntries :exec
+UPDATE held_events h SET order_no = u.to_no
+FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no, unnest($3::uuid[]) AS event_hash) u
+WHERE h.order_no = u.from_no AND h.event_hash = u.event_hash
+`
+
+func (q *Queries) MoveHeldEntries(ctx context.Context, fromNos []int64, toNos []int64, eventHashes []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, moveHeldEntries, fromNos, toNos, eventHashes)
+	return err
+}
+
 const moveHeldEvents = `-- name: MoveHeldEvents :exec
 UPDATE held_events h SET order_no = u.to_no
 FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no) u

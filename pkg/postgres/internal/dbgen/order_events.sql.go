@@ -30,6 +30,18 @@ type AddOrderEventsParams struct {
 	ObjectID     string
 	Partition    int32
 	RecordOffset int64
+	Named        bool
+}
+
+const deleteEntries = `-- name: DeleteEntries :exec
+DELETE FROM order_events e
+USING (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash) u
+WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash
+`
+
+func (q *Queries) DeleteEntries(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, deleteEntries, orderNos, eventHashes)
+	return err
 }
 
 const deleteOrderEvents = `-- name: DeleteOrderEvents :exec
@@ -39,6 +51,56 @@ DELETE FROM order_events WHERE order_no = ANY($1::bigint[])
 func (q *Queries) DeleteOrderEvents(ctx context.Context, orderNos []int64) error {
 	_, err := q.db.Exec(ctx, deleteOrderEvents, orderNos)
 	return err
+}
+
+const findHoldings = `-- name: FindHoldings :many
+SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
+FROM order_events e
+WHERE e.order_no = ANY($1::bigint[]) AND e.event_hash = ANY($2::uuid[])
+`
+
+type FindHoldingsRow struct {
+	OrderNo      int64
+	EventHash    pgtype.UUID
+	SourceNo     int16
+	PaymentID    string
+	Named        bool
+	Reason       int16
+	OccurredAt   int64
+	ReadingHash  int64
+	Partition    int32
+	RecordOffset int64
+}
+
+func (q *Queries) FindHoldings(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) ([]FindHoldingsRow, error) {
+	rows, err := q.db.Query(ctx, findHoldings, orderNos, eventHashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindHoldingsRow
+	for rows.Next() {
+		var i FindHoldingsRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.EventHash,
+			&i.SourceNo,
+			&i.PaymentID,
+			&i.Named,
+			&i.Reason,
+			&i.OccurredAt,
+			&i.ReadingHash,
+			&i.Partition,
+			&i.RecordOffset,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const findReadings = `-- name: FindReadings :many
@@ -73,10 +135,48 @@ func (q *Queries) FindReadings(ctx context.Context, orderNos []int64, eventHashe
 	return items, nil
 }
 
+const findWitnesses = `-- name: FindWitnesses :many
+SELECT order_no, event_hash, source_no, payment_id FROM order_events
+WHERE order_no = ANY($1::bigint[]) AND named AND payment_id <> ''
+`
+
+type FindWitnessesRow struct {
+	OrderNo   int64
+	EventHash pgtype.UUID
+	SourceNo  int16
+	PaymentID string
+}
+
+// What says that a payment belongs to an order.
+func (q *Queries) FindWitnesses(ctx context.Context, orderNos []int64) ([]FindWitnessesRow, error) {
+	rows, err := q.db.Query(ctx, findWitnesses, orderNos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindWitnessesRow
+	for rows.Next() {
+		var i FindWitnessesRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.EventHash,
+			&i.SourceNo,
+			&i.PaymentID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const loadOrderEvents = `-- name: LoadOrderEvents :many
 SELECT order_no, event_hash, source_no, endpoint_no, kind, verdict, reason, occurred_at, appended_at,
        reading_hash, amount, currency, event_id, event_type, payment_id, object_id,
-       partition, record_offset
+       partition, record_offset, named
 FROM order_events WHERE order_no = ANY($1::bigint[])
 `
 
@@ -99,6 +199,7 @@ type LoadOrderEventsRow struct {
 	ObjectID     string
 	Partition    int32
 	RecordOffset int64
+	Named        bool
 }
 
 func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]LoadOrderEventsRow, error) {
@@ -129,6 +230,7 @@ func (q *Queries) LoadOrderEvents(ctx context.Context, orderNos []int64) ([]Load
 			&i.ObjectID,
 			&i.Partition,
 			&i.RecordOffset,
+			&i.Named,
 		); err != nil {
 			return nil, err
 		}
@@ -166,14 +268,15 @@ func (q *Queries) ReadVerdict(ctx context.Context, orderNo int64, eventHash pgty
 const replaceReadings = `-- name: ReplaceReadings :exec
 UPDATE order_events e SET kind = u.kind, verdict = u.verdict, reason = u.reason, occurred_at = u.occurred_at,
   reading_hash = u.reading_hash, amount = u.amount, currency = u.currency, event_type = u.event_type,
-  payment_id = u.payment_id, object_id = u.object_id, partition = u.partition, record_offset = u.record_offset
+  payment_id = u.payment_id, object_id = u.object_id, partition = u.partition, record_offset = u.record_offset,
+  named = u.named
 FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash,
              unnest($3::smallint[]) AS kind, unnest($4::smallint[]) AS verdict, unnest($5::smallint[]) AS reason,
              unnest($6::bigint[]) AS occurred_at, unnest($7::bigint[]) AS reading_hash,
              unnest($8::bigint[]) AS amount, unnest($9::text[]) AS currency,
              unnest($10::text[]) AS event_type, unnest($11::text[]) AS payment_id,
              unnest($12::text[]) AS object_id, unnest($13::int[]) AS partition,
-             unnest($14::bigint[]) AS record_offset) u
+             unnest($14::bigint[]) AS record_offset, unnest($15::boolean[]) AS named) u
 WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash
 `
 
@@ -192,6 +295,7 @@ type ReplaceReadingsParams struct {
 	ObjectIds     []string
 	Partitions    []int32
 	RecordOffsets []int64
+	Named         []bool
 }
 
 func (q *Queries) ReplaceReadings(ctx context.Context, arg ReplaceReadingsParams) error {
@@ -210,6 +314,7 @@ func (q *Queries) ReplaceReadings(ctx context.Context, arg ReplaceReadingsParams
 		arg.ObjectIds,
 		arg.Partitions,
 		arg.RecordOffsets,
+		arg.Named,
 	)
 	return err
 }

@@ -139,3 +139,27 @@ func (q *Queries) MovePayment(ctx context.Context, orderNo int64, sourceNo int16
 	_, err := q.db.Exec(ctx, movePayment, orderNo, sourceNo, paymentID)
 	return err
 }
+
+const setPayments = `-- name: SetPayments :exec
+UPDATE payments p SET order_no = u.order_no, linked = u.linked
+FROM (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS payment_id,
+             unnest($3::bigint[]) AS order_no, unnest($4::boolean[]) AS linked) u
+WHERE p.source_no = u.source_no AND p.payment_id = u.payment_id
+`
+
+type SetPaymentsParams struct {
+	SourceNos  []int16
+	PaymentIds []string
+	OrderNos   []int64
+	Linked     []bool
+}
+
+func (q *Queries) SetPayments(ctx context.Context, arg SetPaymentsParams) error {
+	_, err := q.db.Exec(ctx, setPayments,
+		arg.SourceNos,
+		arg.PaymentIds,
+		arg.OrderNos,
+		arg.Linked,
+	)
+	return err
+}

@@ -104,6 +104,32 @@ func (q *Queries) GetReviewItem(ctx context.Context, id int64) (ReviewItem, erro
 	return i, err
 }
 
+const linkedByPeople = `-- name: LinkedByPeople :many
+SELECT event_hash FROM review_items
+WHERE kind = $1 AND subject = ANY($2::text[]) AND decision = $3::text
+`
+
+// Which of the held events a person put where they are.
+func (q *Queries) LinkedByPeople(ctx context.Context, kind string, subjects []string, decision string) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, linkedByPeople, kind, subjects, decision)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var event_hash pgtype.UUID
+		if err := rows.Scan(&event_hash); err != nil {
+			return nil, err
+		}
+		items = append(items, event_hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listReviewItems = `-- name: ListReviewItems :many
 SELECT i.id, i.kind, i.subject, coalesce(o.order_id, '')::text AS order_id, i.detail, i.created_at, i.claimed_by, i.claimed_at,
        i.settled_at, i.settled_by, i.decision
@@ -166,6 +192,17 @@ WHERE i.order_no = u.from_no AND i.settled_at IS NULL
 
 func (q *Queries) MoveReviewItems(ctx context.Context, fromNos []int64, toNos []int64) error {
 	_, err := q.db.Exec(ctx, moveReviewItems, fromNos, toNos)
+	return err
+}
+
+const moveReviewItemsOf = `-- name: MoveReviewItemsOf :exec
+UPDATE review_items i SET order_no = u.to_no
+FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no, unnest($3::uuid[]) AS event_hash) u
+WHERE i.order_no = u.from_no AND i.event_hash = u.event_hash AND i.settled_at IS NULL
+`
+
+func (q *Queries) MoveReviewItemsOf(ctx context.Context, fromNos []int64, toNos []int64, eventHashes []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, moveReviewItemsOf, fromNos, toNos, eventHashes)
 	return err
 }
 

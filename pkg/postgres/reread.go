@@ -1,0 +1,442 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"sluice/pkg/order"
+	"sluice/pkg/postgres/internal/dbgen"
+)
+
+// Reread says that an event's bytes were read anew, and its fact is what they say
+// under the present rules: it takes the place of the reading in the set that has the
+// event. The fact may lead to another order, or to none (KindNone without order and
+// payment: the event states nothing any more, and stays where it is). An event that
+// no set has is added, if it states anything. What a person decided about the event
+// goes with it; where a person put it, it stays. Its hash and the hour in which it
+// counts stay, so that nothing is done or counted twice.
+type Reread struct {
+	// OrderID, Payment and OrderNos lead to where the event may be, beside where the
+	// new reading leads: what the record's headers name, and what a search found.
+	OrderID, Payment string
+	OrderNos         []int64
+	// SameBytes: the record is another than the set names, with the very same bytes.
+	SameBytes bool
+}
+
+// rereads is what an Apply must know of the events that are read anew, before it
+// takes any lock on an order. nil: there are none.
+type rereads struct {
+	// holders are the sets that have an event, by the place of the fact that counts.
+	holders map[int][]dbgen.FindHoldingsRow
+	// homes are the orders in which events stay whatever they say.
+	homes map[int]int64
+	// idle facts change nothing: another reading of their event counts, or no set has
+	// it and it states nothing.
+	idle map[int]bool
+	// leaving are the events that said which order a payment belongs to, and do not
+	// say so any more.
+	leaving map[[16]byte]bool
+	// unlearnt are the payments that nothing else led to an order; follows is, of those
+	// that did lead there, where from and where to.
+	unlearnt map[home]bool
+	follows  map[payment]stray
+	lost     int // of those that follow nobody
+}
+
+// errReread: a set changed between the search for an event and the lock on its order.
+var errReread = errors.New("an event's place changed while its locks were awaited")
+
+// rereads looks for the events that are read anew. It makes nothing and locks nothing.
+func (tx Tx) rereads(ctx context.Context, facts []Fact, nos map[string]int16) (*rereads, error) {
+	places := map[[16]byte][]int{}
+	for i := range facts {
+		if facts[i].Reread != nil {
+			places[facts[i].Hash] = append(places[facts[i].Hash], i)
+		}
+	}
+	if len(places) == 0 {
+		return nil, nil
+	}
+	a := &rereads{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{},
+		leaving: map[[16]byte]bool{}, unlearnt: map[home]bool{}, follows: map[payment]stray{}}
+	orders, holders, err := tx.findHolders(ctx, facts, nos, places)
+	if err != nil {
+		return nil, err
+	}
+	linked, err := tx.linkedByPeople(ctx, slices.Collect(maps.Keys(places)))
+	if err != nil {
+		return nil, err
+	}
+	var left []int64
+	for hash, at := range places {
+		hs := holders[hash]
+		best := choose(facts, at, hs)
+		for _, i := range at {
+			a.idle[i] = i != best
+		}
+		if best < 0 {
+			continue
+		}
+		f := &facts[best]
+		a.holders[best] = hs
+		says := f.OrderID != "" || f.Payment != ""
+		switch {
+		case len(hs) == 0:
+			a.idle[best] = !says
+			continue
+		case len(hs) > 1 || linked[hash]:
+			a.homes[best] = homeOf(hs)
+			continue
+		case !says:
+			a.homes[best] = hs[0].OrderNo
+		}
+		h := hs[0]
+		says = f.Payment == h.PaymentID && f.OrderID != "" && orders[f.OrderID] == h.OrderNo
+		if h.Named && h.PaymentID != "" && !says {
+			a.leaving[hash] = true
+			left = append(left, h.OrderNo)
+		}
+	}
+	return a, tx.unlearn(ctx, a, left)
+}
+
+// choose is the place of the reading that counts, of those of one event; -1: the one
+// that stands. The record that a set names, or its very bytes, comes first; of an
+// object's states the latest counts, and of any other event the first.
+func choose(facts []Fact, at []int, hs []dbgen.FindHoldingsRow) int {
+	best := -1
+	for _, i := range at {
+		f := &facts[i]
+		if f.Reread.SameBytes || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return h.Partition == f.Partition && h.RecordOffset == f.Offset }) {
+			best = i
+			break
+		}
+	}
+	if best < 0 && len(hs) == 0 {
+		best = at[0]
+	}
+	for _, i := range at {
+		if f := &facts[i]; f.Replaces && i != best {
+			var stands member
+			if best >= 0 {
+				stands.OccurredAt, stands.ReadingHash = facts[best].Time, facts[best].ReadingHash
+			} else {
+				stands.OccurredAt, stands.ReadingHash = hs[0].OccurredAt, hs[0].ReadingHash
+			}
+			if stands.older(f) {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// homeOf is, of several sets that have an event, the one in which it counts: a person
+// linked it there, and it was dismissed in the others.
+func homeOf(hs []dbgen.FindHoldingsRow) int64 {
+	for _, h := range hs {
+		if h.Reason != int16(order.Dismissed) {
+			return h.OrderNo
+		}
+	}
+	return hs[0].OrderNo
+}
+
+// findHolders finds the sets that have the events, and the numbers of the orders that
+// the new readings name.
+func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16, places map[[16]byte][]int) (map[string]int64, map[[16]byte][]dbgen.FindHoldingsRow, error) {
+	orders, payments := map[string]int64{}, map[payment]link{}
+	candidates := map[int64]bool{}
+	hashes := make([]pgtype.UUID, 0, len(places))
+	for hash, at := range places {
+		hashes = append(hashes, uuid(hash))
+		for _, i := range at {
+			f := &facts[i]
+			for _, id := range [...]string{f.OrderID, f.Reread.OrderID} {
+				if id != "" {
+					orders[id] = 0
+				}
+			}
+			for _, id := range [...]string{f.Payment, f.Reread.Payment} {
+				if id != "" {
+					payments[payment{nos[f.Source], id}] = link{}
+				}
+			}
+			for _, no := range f.Reread.OrderNos {
+				candidates[no] = true
+			}
+		}
+	}
+	if err := tx.findOrders(ctx, slices.Collect(maps.Keys(orders)), orders); err != nil {
+		return nil, nil, err
+	}
+	if err := tx.findPayments(ctx, slices.Collect(maps.Keys(payments)), payments); err != nil {
+		return nil, nil, err
+	}
+	for _, no := range orders {
+		candidates[no] = true
+	}
+	for _, l := range payments {
+		candidates[l.orderNo] = true
+	}
+	rows, err := tx.q.FindHoldings(ctx, slices.Sorted(maps.Keys(candidates)), hashes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the sets of events: %w", err)
+	}
+	holders := map[[16]byte][]dbgen.FindHoldingsRow{}
+	for _, r := range rows {
+		holders[r.EventHash.Bytes] = append(holders[r.EventHash.Bytes], r)
+	}
+	return orders, holders, nil
+}
+
+// linkedByPeople are, of the events, those that a person put where they are.
+func (tx Tx) linkedByPeople(ctx context.Context, hashes [][16]byte) (map[[16]byte]bool, error) {
+	subjects := make([]string, len(hashes))
+	for i, hash := range hashes {
+		subjects[i] = HeldSubject(hash)
+	}
+	rows, err := tx.q.LinkedByPeople(ctx, string(ReviewHeld), subjects, string(Link))
+	if err != nil {
+		return nil, fmt.Errorf("read what people linked: %w", err)
+	}
+	linked := make(map[[16]byte]bool, len(rows))
+	for _, r := range rows {
+		linked[r.Bytes] = true
+	}
+	return linked, nil
+}
+
+// unlearn finds the payments that nothing but what leaves said to belong to an order.
+func (tx Tx) unlearn(ctx context.Context, a *rereads, left []int64) error {
+	if len(left) == 0 {
+		return nil
+	}
+	rows, err := tx.q.FindWitnesses(ctx, left)
+	if err != nil {
+		return fmt.Errorf("find what names payments: %w", err)
+	}
+	stays := map[home]bool{}
+	for _, r := range rows {
+		h := home{payment{r.SourceNo, r.PaymentID}, r.OrderNo}
+		stays[h] = stays[h] || !a.leaving[r.EventHash.Bytes]
+	}
+	for h, yes := range stays {
+		if !yes {
+			a.unlearnt[h] = true
+		}
+	}
+	return nil
+}
+
+// forgets: nothing says any more that the payment belongs to the order it leads to.
+func (a *rereads) forgets(p payment, l link) bool {
+	return a != nil && l.linked && a.unlearnt[home{p, l.orderNo}]
+}
+
+// forget lets payments lead to where they are wanted now, or to stubs of their own.
+func (tx Tx) forget(ctx context.Context, ps []payment, wanted map[payment]int64, links map[payment]link, a *rereads) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	var n int32
+	for _, p := range ps {
+		if wanted[p] == 0 {
+			n++
+		}
+	}
+	stubs, err := tx.q.AddStubs(ctx, n)
+	if err != nil {
+		return fmt.Errorf("add stubs: %w", err)
+	}
+	var arg dbgen.SetPaymentsParams
+	for _, p := range ps {
+		l := link{wanted[p], true}
+		if l.orderNo == 0 {
+			l, stubs = link{orderNo: stubs[0]}, stubs[1:]
+			a.lost++
+		}
+		if from := links[p].orderNo; from != l.orderNo {
+			a.follows[p] = stray{from: from, to: l.orderNo}
+		}
+		links[p] = l
+		arg.SourceNos, arg.PaymentIds = append(arg.SourceNos, p.source), append(arg.PaymentIds, p.id)
+		arg.OrderNos, arg.Linked = append(arg.OrderNos, l.orderNo), append(arg.Linked, l.linked)
+	}
+	if err := tx.q.SetPayments(ctx, arg); err != nil {
+		return fmt.Errorf("lead payments elsewhere: %w", err)
+	}
+	return nil
+}
+
+// placed: routing does not decide where the fact belongs.
+func (a *rereads) placed(i int) bool {
+	if a == nil {
+		return false
+	}
+	_, stays := a.homes[i]
+	return stays || a.idle[i]
+}
+
+// touch adds the orders that events leave or stay in.
+func (a *rereads) touch(orders map[int64]bool) {
+	if a == nil {
+		return
+	}
+	for _, hs := range a.holders {
+		for _, h := range hs {
+			orders[h.OrderNo] = orders[h.OrderNo] || false
+		}
+	}
+	for _, s := range a.follows {
+		orders[s.to] = orders[s.to] || false
+	}
+}
+
+// home is a payment with the order that it belongs to.
+type home struct {
+	payment
+	orderNo int64
+}
+
+// stray is an entry that goes from one order's set to another's.
+type stray struct {
+	from, to int64
+	hash     [16]byte
+}
+
+// put brings the new readings into the sets, under the locks of their orders. added
+// are the places of those that no set had, and changed of all that are written.
+func (a *rereads) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, w *writes, nos map[string]int16) (added []int, changed map[int]bool, err error) {
+	for p, s := range a.follows { // nobody else may have said it meanwhile
+		if orders[s.from].named(p, a.leaving) {
+			return nil, nil, errReread
+		}
+	}
+	changed = map[int]bool{}
+	for i := range facts {
+		f := &facts[i]
+		if f.Reread == nil || a.idle[i] {
+			continue
+		}
+		to := orders[r.orderNos[i]]
+		if len(a.holders[i]) == 0 {
+			if to.find(f.Hash) != nil {
+				return nil, nil, errReread
+			}
+			to.add(f, nos)
+			added, changed[i] = append(added, i), true
+			continue
+		}
+		_, stays := a.homes[i]
+		for _, h := range a.holders[i] {
+			no := h.OrderNo
+			if moved, ok := r.moved[no]; ok { // a stub's events are the order's now
+				no = moved
+			}
+			o := orders[no]
+			m := o.find(f.Hash)
+			if m == nil || m.ReadingHash != h.ReadingHash || m.Partition != h.Partition || m.RecordOffset != h.RecordOffset {
+				return nil, nil, errReread
+			}
+			goes := !stays && o != to
+			if !goes && m.says(f) {
+				continue
+			}
+			if goes {
+				m = w.move(o, to, m)
+			}
+			named := m.Named && stays || f.OrderID != ""
+			m.replace(f)
+			m.Named = named
+			o.grew, to.grew, changed[i] = true, true, true
+		}
+	}
+	a.drag(facts, orders, w)
+	return added, changed, nil
+}
+
+// drag moves what only a payment led to an order to where the payment leads now.
+func (a *rereads) drag(facts []Fact, orders map[int64]*lockedOrder, w *writes) {
+	here := map[[16]byte]bool{}
+	for i := range facts {
+		here[facts[i].Hash] = facts[i].Reread != nil && !a.idle[i]
+	}
+	for p, s := range a.follows {
+		var along [][16]byte
+		for _, m := range orders[s.from].set {
+			if m.SourceNo == p.source && m.PaymentID == p.id && !m.Named && !here[m.EventHash.Bytes] && !order.Kind(m.Kind).IsDecision() {
+				along = append(along, m.EventHash.Bytes)
+			}
+		}
+		for _, hash := range along {
+			w.move(orders[s.from], orders[s.to], orders[s.from].find(hash))
+		}
+	}
+}
+
+// says: the entry says the same already.
+func (m *member) says(f *Fact) bool {
+	return m.ReadingHash == f.ReadingHash && m.Kind == int16(f.Kind) && m.OccurredAt == f.Time && m.Amount == f.Amount &&
+		m.Currency == f.Currency && m.PaymentID == f.Payment && m.ObjectID == f.object()
+}
+
+// named: an entry of the set that does not leave says that the payment belongs to its order.
+func (o *lockedOrder) named(p payment, leaving map[[16]byte]bool) bool {
+	return slices.ContainsFunc(o.set, func(m member) bool {
+		return m.Named && m.SourceNo == p.source && m.PaymentID == p.id && !leaving[m.EventHash.Bytes]
+	})
+}
+
+// move takes an entry out of one set and puts it into another, with what people
+// decided about it.
+func (w *writes) move(from, to *lockedOrder, m *member) *member {
+	hash := m.EventHash.Bytes
+	from.grew, to.grew = true, true
+	for i := 0; i < len(from.set); {
+		m := &from.set[i]
+		if m.EventHash.Bytes != hash && (!order.Kind(m.Kind).IsDecision() || targetOf(m.ObjectID) != hash) {
+			i++
+			continue
+		}
+		moved := *m
+		if m.fact == nil && m.from == 0 {
+			from.left = append(from.left, m.before())
+		}
+		if m.fact == nil {
+			moved.from = from.no
+		}
+		moved.OrderNo = to.no
+		w.strays = append(w.strays, stray{from.no, to.no, m.EventHash.Bytes})
+		to.set = append(to.set, moved)
+		from.set = slices.Delete(from.set, i, i+1)
+	}
+	return to.find(hash)
+}
+
+// writeStrays moves the rows of entries that went to another order.
+func (tx Tx) writeStrays(ctx context.Context, strays []stray) error {
+	if len(strays) == 0 {
+		return nil
+	}
+	from, to, hashes := make([]int64, len(strays)), make([]int64, len(strays)), make([]pgtype.UUID, len(strays))
+	for i, s := range strays {
+		from[i], to[i], hashes[i] = s.from, s.to, uuid(s.hash)
+	}
+	if err := tx.q.DeleteEntries(ctx, from, hashes); err != nil {
+		return fmt.Errorf("move entries: %w", err)
+	}
+	if err := tx.q.MoveHeldEntries(ctx, from, to, hashes); err != nil {
+		return fmt.Errorf("move held entries: %w", err)
+	}
+	if err := tx.q.MoveReviewItemsOf(ctx, from, to, hashes); err != nil {
+		return fmt.Errorf("move review items of entries: %w", err)
+	}
+	return nil
+}
