@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,93 +11,25 @@ import (
 	"sluice/pkg/webhook"
 )
 
-// txTimeout bounds one transaction when the database does not even say no. It
-// is below the group's rebalance timeout (60 s).
-const txTimeout = 45 * time.Second
-
-// settle brings records into the database, in one transaction if it takes them
-// all. If it refuses the data of some, halving finds them, and each becomes a dead
-// letter. Halves keep the order, so an applied offset never passes a record that
-// is not settled.
-func (w *worker) settle(ctx context.Context, records []*record) error {
-	err := w.transact(ctx, records)
-	switch fateOf(err) {
-	case done:
-		return nil
-	case isolate:
-		if len(records) == 1 {
-			records[0].die(deadRefused, postgres.Refusal(err))
-			return w.transact(ctx, records)
-		}
-		w.Log.Warn("the database refuses data, looking for the record", "worker", w.owner, "records", len(records), "error", postgres.Refusal(err))
-		half := len(records) / 2
-		if err := w.settle(ctx, records[:half]); err != nil {
-			return err
-		}
-		return w.settle(ctx, records[half:])
-	default:
-		return err
-	}
-}
-
-// transact is one transaction. ctx's end does not break it: it is whole or not
-// at all within txTimeout.
-func (w *worker) transact(ctx context.Context, records []*record) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), txTimeout)
-	defer cancel()
-	began := time.Now()
-	var b *batch
-	err := errUnreadable
-	for errors.Is(err, errUnreadable) { // at most once for each event that is unreadable
-		err = w.Store.InTx(ctx, func(tx postgres.Tx) error {
-			b = &batch{worker: w, tx: tx, records: records, books: postgres.Books{}, now: w.Now()}
-			return b.apply(ctx)
-		})
-	}
-	if err != nil {
-		return err
-	}
-	w.lookFirst = b.known > len(records)/2
-	w.metrics.batch(b, time.Since(began))
-	if b.changes > 0 {
-		if err := w.Store.WakeRelays(ctx); err != nil {
-			w.Log.Debug("relays will find out by themselves", "error", err)
-		}
-	}
-	if b.deadLetters > 0 {
-		select {
-		case w.letters <- struct{}{}:
-		default: // it is under way
-		}
-	}
-	return nil
-}
-
-// errUnreadable: a body turned out to be unreadable after its event was taken
-// over. The transaction starts over without it.
-var errUnreadable = errors.New("a body cannot be read")
-
 // batch is one transaction's work.
 type batch struct {
-	*worker
-	tx      postgres.Tx
-	records []*record
-	books   postgres.Books
-	now     time.Time
+	reader
+	ground
+	tx        postgres.Tx
+	records   []*record
+	books     postgres.Books
+	now       time.Time
+	lookFirst bool
+	journal   bool
 
-	before      map[int32]int64 // applied offsets before this batch
-	known       int             // events that had been taken over before
+	known       int // events that had been taken over before
 	changes     int
 	deadLetters int // newly kept
 }
 
-// apply is the transaction, step by step.
+// apply is the transaction, step by step, on the ground that it stands on.
 func (b *batch) apply(ctx context.Context) error {
-	first, err := b.advance(ctx)
-	if err != nil {
-		return err
-	}
-	if err := b.leaveDiscarded(ctx, first.TopicID); err != nil {
+	if err := b.leaveDiscarded(ctx); err != nil {
 		return err
 	}
 	fresh, repeated, err := b.dedupe(ctx)
@@ -112,47 +43,20 @@ func (b *batch) apply(ctx context.Context) error {
 	if err := b.compare(ctx, others); err != nil {
 		return err
 	}
-	if err := b.holdHints(ctx, first.TopicID); err != nil {
+	if err := b.holdHints(ctx); err != nil {
 		return err
 	}
 	if err := b.keepBodies(ctx); err != nil {
 		return err
 	}
-	if err := b.keepDeadLetters(ctx, first.TopicID); err != nil {
+	if err := b.keepDeadLetters(ctx); err != nil {
 		return err
 	}
-	if err := b.count(ctx, first.TopicID); err != nil {
+	if err := b.count(ctx); err != nil {
 		return err
 	}
-	return b.tx.AddToBooks(ctx, first.TopicID, first.Partition, b.books)
+	return b.tx.AddToBooks(ctx, b.topicID, b.writer, b.books)
 }
-
-// advance proves that the partitions are still ours.
-func (b *batch) advance(ctx context.Context) (first postgres.Claim, err error) {
-	lasts := map[int32]int64{}
-	for _, r := range b.records {
-		lasts[r.Partition] = r.Offset
-	}
-	var claims []postgres.Claim
-	var last []int64
-	b.mu.Lock()
-	for p, offset := range lasts {
-		claims, last = append(claims, b.claims[p]), append(last, offset)
-	}
-	b.mu.Unlock()
-	before, err := b.tx.Advance(ctx, claims, last)
-	if err != nil {
-		return postgres.Claim{}, err
-	}
-	b.before = make(map[int32]int64, len(claims))
-	for i, c := range claims {
-		b.before[c.Partition] = before[i]
-	}
-	return claims[0], nil
-}
-
-// replayed: the record lies below what was applied before.
-func (b *batch) replayed(r *record) bool { return r.Offset <= b.before[r.Partition] }
 
 // dedupe sorts out what was taken over before. repeated are those whose body
 // differs from the one that was.
@@ -210,7 +114,7 @@ func (b *batch) dedupe(ctx context.Context) (fresh, repeated []*record, err erro
 // provider sends a state anew under one id: the latest reading counts.
 func (b *batch) updates(repeated []*record) (updates, others []*record) {
 	for _, r := range repeated {
-		if ep, _ := b.Endpoints.Get(r.event.Endpoint); r.event.Mode == b.Mode && r.changedBody(ep) == webhook.Update {
+		if r.event.Mode == b.mode && r.changedBody(b.endpoint(r)) == webhook.Update {
 			if b.open(r); r.stated {
 				r.fact.Replaces = true
 				updates = append(updates, r)
@@ -228,7 +132,7 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	facts, stated := make([]postgres.Fact, 0, len(fresh)+len(updates)), make([]*record, 0, len(fresh)+len(updates))
 	unreadable := map[[16]byte]bool{}
 	for _, r := range fresh {
-		if r.event.Mode != b.Mode {
+		if r.event.Mode != b.mode {
 			r.verdict = order.NoChange // other_mode
 			continue
 		}
@@ -290,11 +194,6 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	return nil
 }
 
-func (b *batch) open(r *record) {
-	ep, _ := b.Endpoints.Get(r.event.Endpoint)
-	r.open(ep)
-}
-
 // ahead: its time lies so far ahead of its receipt that it cannot be true.
 func ahead(r *record) bool { return r.event.Time.UnixMilli() > 0 && !r.event.Dated() }
 
@@ -305,7 +204,7 @@ func (b *batch) compare(ctx context.Context, repeated []*record) error {
 	var facts []postgres.Fact
 	var stated []*record
 	for _, r := range repeated {
-		if r.event.Mode != b.Mode {
+		if r.event.Mode != b.mode {
 			continue
 		}
 		switch b.open(r); {
@@ -348,12 +247,12 @@ func (b *batch) note(ctx context.Context, kind postgres.ReviewKind, r *record, o
 }
 
 // keepDeadLetters keeps the records that could not be taken over.
-func (b *batch) keepDeadLetters(ctx context.Context, topicID [16]byte) error {
+func (b *batch) keepDeadLetters(ctx context.Context) error {
 	for _, r := range b.records {
 		if r.dead == "" {
 			continue
 		}
-		added, err := b.tx.AddDeadLetter(ctx, b.deadLetter(topicID, r))
+		added, err := b.tx.AddDeadLetter(ctx, b.deadLetter(r))
 		if err != nil {
 			return err
 		}
@@ -364,37 +263,33 @@ func (b *batch) keepDeadLetters(ctx context.Context, topicID [16]byte) error {
 	return nil
 }
 
-func (b *batch) deadLetter(topicID [16]byte, r *record) postgres.DeadLetter {
+func (b *batch) deadLetter(r *record) postgres.DeadLetter {
 	return postgres.DeadLetter{
-		TopicID: topicID, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Endpoint: b.endpointOf(r),
+		TopicID: b.topicID, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Endpoint: b.bookedAs(r),
 		Reason: r.dead, Detail: r.detail, Key: r.Key, Headers: r.Headers, Body: r.Value, AppendedAt: r.Timestamp,
 	}
 }
 
-func (b *batch) endpointOf(r *record) string {
-	return r.endpoint(func(name string) bool { _, ok := b.Endpoints.Get(name); return ok })
-}
-
 // count enters each record in the books once, the first time it is met. One that
 // was a dead letter and is not any more moves.
-func (b *batch) count(ctx context.Context, topicID [16]byte) error {
+func (b *batch) count(ctx context.Context) error {
 	var revived []postgres.Place
 	for _, r := range b.records {
 		switch {
 		case !b.replayed(r):
-			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		case r.skip:
 		case r.verdict != order.Dead && r.verdict != order.Duplicate:
 			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}
 	}
-	settled, err := b.tx.SettleDeadLetters(ctx, topicID, revived, b.books)
+	settled, err := b.tx.SettleDeadLetters(ctx, b.topicID, revived, b.books)
 	if err != nil {
 		return err
 	}
 	for _, r := range b.records {
 		if settled[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
-			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		}
 	}
 	return nil

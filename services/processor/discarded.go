@@ -14,7 +14,7 @@ const deadDiscarded = "discarded"
 
 // leaveDiscarded keeps a replay away from letters that a person has discarded, even
 // if they could be read now.
-func (b *batch) leaveDiscarded(ctx context.Context, topicID [16]byte) error {
+func (b *batch) leaveDiscarded(ctx context.Context) error {
 	spans := map[int32]postgres.Span{}
 	for _, r := range b.records {
 		if !b.replayed(r) {
@@ -30,7 +30,7 @@ func (b *batch) leaveDiscarded(ctx context.Context, topicID [16]byte) error {
 	if len(spans) == 0 {
 		return nil
 	}
-	discarded, err := b.tx.DiscardedAmong(ctx, topicID, slices.Collect(maps.Values(spans)))
+	discarded, err := b.tx.DiscardedAmong(ctx, b.topicID, slices.Collect(maps.Values(spans)))
 	if err != nil || len(discarded) == 0 {
 		return err
 	}

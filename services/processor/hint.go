@@ -14,21 +14,20 @@ import (
 // holdHints holds what nobody has signed until its provider was asked. A hint is
 // counted once, when its record is met first; a replay arms nothing and holds
 // nothing, unless the record was a dead letter until now.
-func (b *batch) holdHints(ctx context.Context, topicID [16]byte) error {
+func (b *batch) holdHints(ctx context.Context) error {
 	var again []postgres.Place
 	for _, r := range b.records {
 		if !r.hint || r.dead != "" {
 			continue
 		}
-		if r.event.Mode == b.Mode {
-			ep, _ := b.Endpoints.Get(r.event.Endpoint)
-			r.aim(ep)
+		if r.event.Mode == b.mode {
+			r.aim(b.endpoint(r))
 		}
 		if r.dead == "" && b.replayed(r) {
 			again = append(again, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}
 	}
-	revived, err := b.tx.SettleDeadLetters(ctx, topicID, again, b.books)
+	revived, err := b.tx.SettleDeadLetters(ctx, b.topicID, again, b.books)
 	if err != nil {
 		return err
 	}
@@ -40,7 +39,7 @@ func (b *batch) holdHints(ctx context.Context, topicID [16]byte) error {
 			continue
 		case b.replayed(r) && !revived[postgres.Place{Partition: r.Partition, Offset: r.Offset}]:
 			r.verdict = order.Duplicate
-		case r.event.Mode != b.Mode:
+		case r.event.Mode != b.mode:
 			r.verdict = order.NoChange // other_mode
 		default:
 			hints, of = append(hints, r.asHint()), append(of, r)
@@ -55,7 +54,7 @@ func (b *batch) holdHints(ctx context.Context, topicID [16]byte) error {
 	}
 	for _, r := range b.records { // count has met them before
 		if r.hint && revived[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
-			b.books.Add(r.Timestamp, b.endpointOf(r), r.verdict, 1)
+			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		}
 	}
 	return nil

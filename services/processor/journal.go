@@ -10,7 +10,7 @@ import (
 // keepBodies writes what is new into the journal, and what came again with other
 // bytes; dead letters have theirs already.
 func (b *batch) keepBodies(ctx context.Context) error {
-	if b.cfg.KeepBodies == 0 {
+	if !b.journal {
 		return nil
 	}
 	bodies := make([]postgres.RawBody, 0, len(b.records))

@@ -2,7 +2,7 @@
 // from Kafka, one transaction in PostgreSQL, then the offsets.
 //
 // Its path: worker.go takes a batch and sees it through, record.go reads what a
-// record's headers say, batch.go is the transaction, reading.go reads the bodies
+// record's headers say, apply.go settles records, batch.go is the transaction, reading.go reads the bodies
 // of what is new, fate.go decides what an error means. chores.go is the rest.
 package processor
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/order"
@@ -51,15 +52,22 @@ type record struct {
 	stands int64
 }
 
-// parse reads the headers of a batch. Bodies stay closed: most duplicates are
-// known by their headers.
-func (w *worker) parse(b kafka.Batch) []*record {
-	window := *w.window.Load()
-	records := make([]*record, len(b.Records))
-	all := make([]record, len(b.Records))
-	for i := range b.Records {
+// reader reads records: all that it needs is which endpoints there are, the times
+// that processed_events has a place for, and the deployment's mode.
+type reader struct {
+	endpoints endpoint.Set
+	window    postgres.Window
+	mode      event.Mode
+}
+
+// parse reads the headers of records, each in its place. Bodies stay closed: most
+// duplicates are known by their headers.
+func (rd *reader) parse(in []kafka.Record) []*record {
+	records := make([]*record, len(in))
+	all := make([]record, len(in))
+	for i := range in {
 		r := &all[i]
-		r.Record = &b.Records[i]
+		r.Record = &in[i]
 		r.Timestamp = appended(r.Timestamp)
 		records[i] = r
 		e, err := event.Parse(r.Key, r.Value, r.Headers)
@@ -72,14 +80,14 @@ func (w *worker) parse(b kafka.Batch) []*record {
 			r.die(deadHeaders, err.Error())
 			continue
 		case e.Type == event.Unreadable:
-			r.die(deadBody, w.unreadable(r))
+			r.die(deadBody, rd.unreadable(r))
 			continue
 		}
 		r.hint = e.Trust == event.Hint
 		r.key = e.Key()
 		r.seen = postgres.Seen{Key: r.key, Fingerprint: postgres.Fingerprint(e.Fingerprint())}
-		r.windowed = [6]byte(r.key[:6]) == [6]byte{} || window.Contains(e.Time)
-		if _, ok := w.Endpoints.Get(e.Endpoint); !ok {
+		r.windowed = [6]byte(r.key[:6]) == [6]byte{} || rd.window.Contains(e.Time)
+		if _, ok := rd.endpoints.Get(e.Endpoint); !ok {
 			r.die(deadEndpoint, "endpoint "+e.Endpoint+" is not configured")
 		}
 	}
@@ -87,8 +95,8 @@ func (w *worker) parse(b kafka.Batch) []*record {
 }
 
 // unreadable says why the body of a record cannot be read, without any of it.
-func (w *worker) unreadable(r *record) string {
-	ep, ok := w.Endpoints.Get(r.event.Endpoint)
+func (rd *reader) unreadable(r *record) string {
+	ep, ok := rd.endpoints.Get(r.event.Endpoint)
 	if !ok {
 		return "its provider's rules cannot read the body"
 	}
@@ -98,6 +106,25 @@ func (w *worker) unreadable(r *record) string {
 	}
 	// Its id or another name in it fits into no record header, or the rules changed.
 	return "the body can be read now; when it came in it could not, or a name in it was too long to keep"
+}
+
+// endpoint is where the record came in. What is not configured is dead already.
+func (rd *reader) endpoint(r *record) endpoint.Endpoint {
+	ep, _ := rd.endpoints.Get(r.event.Endpoint)
+	return ep
+}
+
+// open reads the body, once.
+func (rd *reader) open(r *record) { r.open(rd.endpoint(r)) }
+
+// bookedAs is the endpoint under which the books count it.
+func (rd *reader) bookedAs(r *record) string {
+	if e := r.event.Endpoint; e != "" {
+		if _, ok := rd.endpoints.Get(e); ok {
+			return e
+		}
+	}
+	return unknownName
 }
 
 // die makes the record a dead letter. Its detail is always text that can be
@@ -115,12 +142,4 @@ func appended(t time.Time) time.Time {
 		return time.Unix(0, 0)
 	}
 	return t
-}
-
-// endpoint is where the books count it.
-func (r *record) endpoint(known func(string) bool) string {
-	if e := r.event.Endpoint; e != "" && known(e) {
-		return e
-	}
-	return unknownName
 }

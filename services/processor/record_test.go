@@ -79,8 +79,8 @@ func TestTwoReadingsAreEqualIfTheySayTheSame(t *testing.T) {
 	}
 }
 
-// reader is a worker that can parse and open records.
-func reader(t testing.TB) *worker {
+// reads is a reader of one endpoint's records.
+func reads(t testing.TB) *reader {
 	t.Helper()
 	set, err := endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) {
 		return []byte("endpoints:\n  - name: stripe-eu\n    provider: stripe\n    secrets: [env:S]\n"), nil
@@ -88,9 +88,7 @@ func reader(t testing.TB) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Processor{Deps: Deps{Endpoints: set, Mode: event.Live}}
-	p.window.Store(&postgres.Window{From: now.AddDate(0, -3, 0), Before: now.AddDate(0, 3, 0)})
-	return &worker{Processor: p}
+	return &reader{endpoints: set, window: postgres.Window{From: now.AddDate(0, -3, 0), Before: now.AddDate(0, 3, 0)}, mode: event.Live}
 }
 
 func opened(t testing.TB, e event.Event) *record {
@@ -99,9 +97,9 @@ func opened(t testing.TB, e event.Event) *record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := reader(t)
-	r := w.parse(kafka.Batch{Records: []kafka.Record{{Key: []byte(e.ID), Value: e.Body, Headers: headers, Timestamp: now}}})[0]
-	(&batch{worker: w}).open(r)
+	rd := reads(t)
+	r := rd.parse([]kafka.Record{{Key: []byte(e.ID), Value: e.Body, Headers: headers, Timestamp: now}})[0]
+	rd.open(r)
 	return r
 }
 
@@ -157,15 +155,14 @@ func neverHolds(t *testing.T, e event.Event, key, body []byte, name string, valu
 		headers = nil
 	}
 	headers = append(headers, event.Header{Name: name, Value: value})
-	w := reader(t)
-	r := w.parse(kafka.Batch{Records: []kafka.Record{{Key: key, Value: body, Headers: headers, Timestamp: time.UnixMilli(stamp)}}})[0]
+	rd := reads(t)
+	r := rd.parse([]kafka.Record{{Key: key, Value: body, Headers: headers, Timestamp: time.UnixMilli(stamp)}})[0]
 	switch {
 	case r.dead != "" || r.skip:
 	case r.hint:
-		ep, _ := w.Endpoints.Get(r.event.Endpoint)
-		r.aim(ep)
+		r.aim(rd.endpoint(r))
 	default:
-		(&batch{worker: w}).open(r)
+		rd.open(r)
 	}
 	text := []string{r.dead, r.detail, r.target.Object, r.target.Type, r.target.Order, r.target.Payment, r.target.Subject, r.target.Currency}
 	if r.hint && r.dead == "" && (r.target.Object == "" || len(r.target.Object) > maxName) {

@@ -22,8 +22,7 @@ type worker struct {
 	owner string
 	// problem is why the worker cannot work just now; nil if it can.
 	problem atomic.Pointer[error]
-	// lookFirst: most of the last batch was known already.
-	lookFirst bool
+	apply   applier
 
 	mu     sync.Mutex
 	claims map[int32]postgres.Claim
@@ -34,7 +33,14 @@ func newWorker(p *Processor, n int) *worker {
 	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{}}
 	joining := errors.New("has not joined the consumer group yet")
 	w.problem.Store(&joining)
+	w.apply = applier{log: p.Log.With("worker", w.owner), now: p.Now, inTx: p.Store.InTx, stand: w.advance, journal: p.cfg.KeepBodies > 0,
+		committed: w.committed}
 	return w
+}
+
+// reader is how records are read now: the window moves on.
+func (p *Processor) reader() reader {
+	return reader{endpoints: p.Endpoints, window: *p.window.Load(), mode: p.Mode}
 }
 
 // run keeps the worker a member of the group until ctx ends.
@@ -84,9 +90,10 @@ var errWanted = errors.New("the consumer group waits and the database does not a
 // seeThrough repeats a batch until the database has it, and only then commits its
 // offsets. Nothing ends it but success, ctx, and the loss of the partitions.
 func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batch) error {
-	records, began := w.parse(b), w.Now()
+	w.apply.reader = w.reader()
+	records, began := w.apply.parse(b.Records), w.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := w.settle(ctx, records)
+		err := w.apply.settle(ctx, records)
 		if err == nil {
 			break
 		}
@@ -149,5 +156,45 @@ func (w *worker) gap(ctx context.Context, g kafka.Gap) {
 	})
 	if err != nil {
 		w.Log.Error("no review item for missing offsets", "subject", item.Subject, "error", err)
+	}
+}
+
+// advance proves that the partitions of records are still ours.
+func (w *worker) advance(ctx context.Context, tx postgres.Tx, records []*record) (ground, error) {
+	lasts := map[int32]int64{}
+	for _, r := range records {
+		lasts[r.Partition] = r.Offset
+	}
+	var claims []postgres.Claim
+	var last []int64
+	w.mu.Lock()
+	for p, offset := range lasts {
+		claims, last = append(claims, w.claims[p]), append(last, offset)
+	}
+	w.mu.Unlock()
+	before, err := tx.Advance(ctx, claims, last)
+	if err != nil {
+		return ground{}, err
+	}
+	applied := make(map[int32]int64, len(claims))
+	for i, c := range claims {
+		applied[c.Partition] = before[i]
+	}
+	return ground{topicID: claims[0].TopicID, writer: claims[0].Partition, applied: applied}, nil
+}
+
+// committed counts a transaction, and wakes who waits for what it wrote.
+func (w *worker) committed(ctx context.Context, b *batch, took time.Duration) {
+	w.metrics.batch(b, took)
+	if b.changes > 0 {
+		if err := w.Store.WakeRelays(ctx); err != nil {
+			w.Log.Debug("relays will find out by themselves", "error", err)
+		}
+	}
+	if b.deadLetters > 0 {
+		select {
+		case w.letters <- struct{}{}:
+		default: // it is under way
+		}
 	}
 }
