@@ -84,3 +84,17 @@ func uuids(bs [][16]byte) []pgtype.UUID {
 	}
 	return out
 }
+
+// AppliedOffsets returns the highest offset ever applied of each partition of a topic
+// that was ever claimed.
+func (s *Store) AppliedOffsets(ctx context.Context, topicID [16]byte) (map[int32]int64, error) {
+	rows, err := dbgen.New(s.pool).AppliedOffsets(ctx, uuid(topicID))
+	if err != nil {
+		return nil, fmt.Errorf("read applied offsets: %w", err)
+	}
+	applied := make(map[int32]int64, len(rows))
+	for _, r := range rows {
+		applied[r.Partition] = r.AppliedOffset
+	}
+	return applied, nil
+}

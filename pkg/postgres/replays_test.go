@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -311,4 +312,28 @@ func TestEveryChangeOfAReplayIsHeard(t *testing.T) {
 	<-woken
 	stop()
 	r.is(<-ended, context.Canceled)
+}
+
+func TestTheLedgersHorizonIsTheWindowOrWhatWasDropped(t *testing.T) {
+	r := newReplays(t)
+	now := time.Now().UTC()
+	horizon, err := r.LedgerHorizon(t.Context(), now)
+	r.ok(err)
+	if want := now.AddDate(0, 0, -90); !horizon.Equal(want) {
+		t.Fatalf("the horizon is %v, want %v", horizon, want)
+	}
+	conn, err := pgx.Connect(t.Context(), r.url)
+	r.ok(err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	for m := first.AddDate(0, -4, 0); m.Before(first); m = m.AddDate(0, 1, 0) {
+		_, err := conn.Exec(t.Context(), `DROP TABLE IF EXISTS processed_events_`+m.Format("2006_01"))
+		r.ok(err)
+	}
+	if horizon, err = r.LedgerHorizon(t.Context(), now); err != nil || !horizon.Equal(first) {
+		t.Fatalf("with the current month alone the horizon is %v, %v", horizon, err)
+	}
+	if applied, err := r.AppliedOffsets(t.Context(), replayTopic); err != nil || len(applied) != 2 || applied[1] != 9 {
+		t.Fatalf("applied: %v, %v", applied, err)
+	}
 }

@@ -15,3 +15,6 @@ FOR NO KEY UPDATE;
 UPDATE partitions p SET applied_offset = GREATEST(p.applied_offset, u.last_offset)
 FROM (SELECT unnest(@partitions::int[]) AS partition, unnest(@last_offsets::bigint[]) AS last_offset) u
 WHERE p.topic_id = @topic_id AND p.partition = u.partition;
+
+-- name: AppliedOffsets :many
+SELECT partition, applied_offset FROM partitions WHERE topic_id = @topic_id;

@@ -11,6 +11,35 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const appliedOffsets = `-- name: AppliedOffsets :many
+SELECT partition, applied_offset FROM partitions WHERE topic_id = $1
+`
+
+type AppliedOffsetsRow struct {
+	Partition     int32
+	AppliedOffset int64
+}
+
+func (q *Queries) AppliedOffsets(ctx context.Context, topicID pgtype.UUID) ([]AppliedOffsetsRow, error) {
+	rows, err := q.db.Query(ctx, appliedOffsets, topicID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AppliedOffsetsRow
+	for rows.Next() {
+		var i AppliedOffsetsRow
+		if err := rows.Scan(&i.Partition, &i.AppliedOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const claimPartition = `-- name: ClaimPartition :one
 INSERT INTO partitions (topic_id, partition, topic, owner, epoch)
 VALUES ($1, $2, $3, $4, 1)
