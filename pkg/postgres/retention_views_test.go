@@ -58,7 +58,9 @@ func TestWhatIsOnDiskAndGoesNextIsTold(t *testing.T) {
 			t.Errorf("%+v", table)
 		}
 	}
-	month := func(at time.Time, n int) time.Time { return time.Date(at.Year(), at.Month()+time.Month(n), 1, 0, 0, 0, 0, time.UTC) }
+	month := func(at time.Time, n int) time.Time {
+		return time.Date(at.Year(), at.Month()+time.Month(n), 1, 0, 0, 0, 0, time.UTC)
+	}
 	first := month(now.AddDate(0, 0, -90), 0)
 	p := got["processed_events"]
 	if p.Oldest == nil || !p.Oldest.Equal(old) || p.NextDropped != "processed_events_"+first.Format("2006_01") ||

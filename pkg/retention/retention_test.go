@@ -109,7 +109,7 @@ func TestSpansAreSaidAsPeopleDo(t *testing.T) {
 		10*day + 12*time.Hour: "10.5 days", -1: "for ever", 90 * time.Second: "1m30s",
 	} {
 		if got := Span(d); got != want {
-			t.Errorf("%v is %q, want %q", time.Duration(d), got, want)
+			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 }
