@@ -160,15 +160,6 @@ func TestUnknownAndUnreadableEventsAreTakenAndKept(t *testing.T) {
 	}
 }
 
-func TestATimeThatNoRecordCanStateIsNoTime(t *testing.T) {
-	far := time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
-	for at, want := range map[time.Time]time.Time{far: {}, far.Add(-time.Second): far.Add(-time.Second), {}: {}, time.Unix(1, 0): time.Unix(1, 0)} {
-		if got := statable(at); !got.Equal(want) {
-			t.Errorf("%v became %v", at, got)
-		}
-	}
-}
-
 func TestAnEventOfTheOtherModeIsTakenWithItsOwnMode(t *testing.T) {
 	p := &fakeProducer{}
 	r := start(t, config(), p)

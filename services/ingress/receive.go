@@ -124,17 +124,12 @@ type record struct {
 // bytes, for people to see: a refusal would make the provider send it for ever.
 func (rt *route) record(e event.Event, header webhook.Headers, readable bool) (record, error) {
 	if readable {
-		if reading, err := rt.Read(header, e.Body); err == nil {
-			known := e
-			known.ID, known.Type, known.Time, known.Mode, known.Trust = reading.ID, reading.Type, statable(reading.Time), reading.Mode, reading.Trust
-			known.Order, known.Payment = reading.Order, reading.Payment
-			if headers, err := known.Headers(); err == nil {
-				reason := ""
-				if known.Mode != rt.Mode {
-					reason = "other_mode"
-				}
-				return record{kafka.Record{Key: []byte(known.ID), Value: e.Body, Headers: headers}, reason}, nil
+		if known, headers, err := rt.Identify(e, header); err == nil {
+			reason := ""
+			if known.Mode != rt.Mode {
+				reason = "other_mode"
 			}
+			return record{kafka.Record{Key: []byte(known.ID), Value: e.Body, Headers: headers}, reason}, nil
 		}
 	}
 	e.ID, e.Type, e.Trust = "sha256:"+hex.EncodeToString(e.BodySHA256[:]), event.Unreadable, event.Signed

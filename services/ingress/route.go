@@ -120,11 +120,3 @@ func storable(v string) string {
 	}
 	return v
 }
-
-// statable is a provider's time, or none where no record can state it.
-func statable(t time.Time) time.Time {
-	if year := t.UTC().Year(); year < 1 || year > 9999 {
-		return time.Time{}
-	}
-	return t
-}
