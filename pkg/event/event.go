@@ -103,6 +103,11 @@ func (e Event) Hash() [16]byte {
 // deliveries), then the first 80 bits of the same SHA-256. Leading with the time
 // keeps neighbours together in the index; see docs/adr for the measurement.
 func (e Event) Key() [16]byte {
+	return keyOf(&e, e.Source, e.ID)
+}
+
+// keyOf is the key of an event whose source and id may be text or bytes.
+func keyOf[T string | []byte](e *Event, source, id T) [16]byte {
 	var key [16]byte
 	if e.TimeRepeats && e.Dated() {
 		ms := uint64(e.Time.UnixMilli())
@@ -110,7 +115,7 @@ func (e Event) Key() [16]byte {
 			key[i] = byte(ms >> (40 - 8*i))
 		}
 	}
-	sum := e.sum()
+	sum := sumOf(source, e.Mode, id)
 	copy(key[6:], sum[:10])
 	return key
 }
@@ -123,12 +128,14 @@ func (e Event) Fingerprint() [32]byte {
 	return sha256.Sum256(e.Body)
 }
 
-func (e Event) sum() [32]byte {
+func (e Event) sum() [32]byte { return sumOf(e.Source, e.Mode, e.ID) }
+
+func sumOf[T string | []byte](source T, mode Mode, id T) [32]byte {
 	b := make([]byte, 0, 96)
-	b = append(b, e.Source...)
+	b = append(b, source...)
 	b = append(b, 0)
-	b = append(b, e.Mode...)
+	b = append(b, mode...)
 	b = append(b, 0)
-	b = append(b, e.ID...)
+	b = append(b, id...)
 	return sha256.Sum256(b)
 }

@@ -44,8 +44,8 @@ const (
 	Rewound = "rewound"
 )
 
-// ConsumerOptions say what a consumer reads, and what it asks its owner. Claim and
-// Gap are called from other goroutines than Poll's, and not after Close.
+// ConsumerOptions say what a consumer reads, and what it asks its owner. Claim, Begin,
+// Leave and Gap are called from other goroutines than Poll's, and not after Close.
 type ConsumerOptions struct {
 	// Client is what the broker knows the client by; "": processor.
 	Client string
@@ -57,8 +57,18 @@ type ConsumerOptions struct {
 	// Claim is called for every partition before its first record, and again when
 	// it comes back. It returns the highest offset that was ever applied, -1 if
 	// none. While it fails the partition is not read, and Claim is tried again.
+	// reset, which it may call, sets the group's offset of the partition first.
 	// nil: what was committed was applied.
-	Claim func(ctx context.Context, a Assignment) (applied int64, err error)
+	Claim func(ctx context.Context, a Assignment, reset func(from int64) error) (applied int64, err error)
+	// Begin is called for every partition that Claim was called for, before its first
+	// record. The consumer reads on from behind.Before; what lies in behind, mostly
+	// nothing, was applied before and is the owner's to read again beside it. Unless
+	// that is nothing, the partition is being replayed (CommitReplay, EndReplay).
+	Begin func(ctx context.Context, behind Range)
+	// Leave is called when partitions are taken away, and mostly nobody else gets them
+	// before it returns: how far a replay has come can still be committed. What comes
+	// afterwards is dropped.
+	Leave func(ctx context.Context, partitions []int32)
 	// Gap is called for every gap found.
 	Gap func(ctx context.Context, g Gap)
 }
@@ -108,16 +118,19 @@ type Consumer struct {
 	topic   string
 	topicID [16]byte
 	wanted  atomic.Bool
+	made    chan struct{} // closed when cl is there
 
 	mu   sync.Mutex
 	next map[int32]int64 // offset expected next
+
+	replays replays
 }
 
 // NewConsumer joins the group.
 func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts ConsumerOptions) (*Consumer, error) {
 	opts.Client = cmp.Or(opts.Client, "processor")
 	opts.Topic, opts.Group = cmp.Or(opts.Topic, cfg.Topic(Raw)), cmp.Or(opts.Group, cfg.Topic(Group))
-	c := &Consumer{log: log, opts: opts, topic: opts.Topic, next: map[int32]int64{}}
+	c := &Consumer{log: log, opts: opts, topic: opts.Topic, made: make(chan struct{}), next: map[int32]int64{}, replays: replays{places: map[int32]*place{}}}
 	// A client of its own looks around: the group's calls start before it is made.
 	admin, err := cfg.open(ctx, opts.Client, log)
 	if err != nil {
@@ -143,6 +156,7 @@ func NewConsumer(ctx context.Context, cfg Config, log *slog.Logger, opts Consume
 		c.adm.Close()
 		return nil, err
 	}
+	close(c.made)
 	return c, nil
 }
 
@@ -166,6 +180,8 @@ func (c *Consumer) membership() []kgo.Opt {
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.AdjustFetchOffsetsFn(c.start),
+		kgo.OnPartitionsRevoked(c.leave),
+		kgo.OnPartitionsLost(c.leave),
 		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { c.wanted.Store(true) }),
 	}
 }
@@ -173,21 +189,32 @@ func (c *Consumer) membership() []kgo.Opt {
 // alone: it is no member of a group.
 func (c *Consumer) alone() bool { return len(c.opts.From) > 0 }
 
-// start decides where each newly assigned partition begins: at the committed
-// offset, unless the database never applied what lies before it, or the log does
-// not hold it.
+// start decides where each newly assigned partition begins: behind everything that
+// was ever applied. What the group has committed below that is left to Begin.
 func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	parts := assigned[c.topic]
 	if len(parts) == 0 {
 		return assigned, nil
 	}
-	applied := make(map[int32]int64, len(parts))
+	applied, committed := make(map[int32]int64, len(parts)), make(map[int32]int64, len(parts))
 	for p, o := range parts {
+		committed[p] = o.EpochOffset().Offset
 		if c.opts.Claim == nil {
-			applied[p] = o.EpochOffset().Offset - 1
+			applied[p] = committed[p] - 1
 			continue
 		}
-		high, err := c.claim(ctx, Assignment{c.topicID, c.topic, p})
+		high, err := c.claim(ctx, Assignment{c.topicID, c.topic, p}, func(from int64) error {
+			select {
+			case <-c.made:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if err := c.commit(ctx, map[int32]int64{p: from}); err != nil {
+				return err
+			}
+			committed[p] = from
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -197,42 +224,65 @@ func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.
 	if err != nil {
 		return nil, err
 	}
-	for p, o := range parts {
+	for p := range parts {
 		first, _ := starts.Lookup(c.topic, p)
 		end, _ := ends.Lookup(c.topic, p)
-		at, gaps := begin(Assignment{c.topicID, c.topic, p}, o.EpochOffset().Offset, applied[p], first.Offset, end.Offset)
-		parts[p] = kgo.NewOffset().At(at)
-		c.expect(p, at)
+		behind, gaps := begin(Assignment{c.topicID, c.topic, p}, committed[p], applied[p], first.Offset, end.Offset)
+		parts[p] = kgo.NewOffset().At(behind.Before)
+		c.expect(p, behind.Before)
+		c.replays.begin(behind)
 		for _, g := range gaps {
 			c.gap(ctx, g)
+		}
+		if c.opts.Begin != nil {
+			c.opts.Begin(ctx, behind)
 		}
 	}
 	return assigned, nil
 }
 
+// leave ends what was begun for partitions that are taken away.
+func (c *Consumer) leave(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
+	partitions := lost[c.topic]
+	if len(partitions) == 0 {
+		return
+	}
+	if c.opts.Leave != nil {
+		c.opts.Leave(ctx, partitions)
+	}
+	c.replays.leave(partitions)
+}
+
 // begin is where a partition starts whose committed offset is committed (below 0:
 // none), of which everything up to applied was applied (-1: nothing), and whose
-// log holds [first, end).
-func begin(a Assignment, committed, applied, first, end int64) (at int64, gaps []Gap) {
+// log holds [first, end): at behind.Before. What the group would read from its own
+// offset up to there is behind.
+func begin(a Assignment, committed, applied, first, end int64) (behind Range, gaps []Gap) {
 	known := committed >= 0 || applied >= 0 // else the group and the database are new
-	if unapplied := applied + 1; known && unapplied < first {
+	unapplied := max(applied, -1) + 1
+	if known && unapplied < first {
 		gaps = append(gaps, Gap{a, unapplied, first - 1, Expired})
 	}
-	if committed > applied+1 {
-		gaps = append(gaps, Gap{a, applied + 1, committed - 1, Rewound})
+	if committed > unapplied {
+		gaps = append(gaps, Gap{a, unapplied, committed - 1, Rewound})
 	}
-	at = max(first, min(committed, applied+1))
-	if at > end {
-		return first, append(gaps, Gap{a, end, at - 1, Truncated})
+	live := max(first, unapplied)
+	from := max(first, min(committed, live))
+	if live > end {
+		// Whatever the log gets at these offsets is new, though their numbers are not.
+		if from > end {
+			from, gaps = first, append(gaps, Gap{a, end, from - 1, Truncated})
+		}
+		live = end
 	}
-	return at, gaps
+	return Range{Partition: a.Partition, From: from, Before: live}, gaps
 }
 
 // claim asks the owner until it answers: a partition without a claim must not be
 // read, and giving it back would not help while the database is away.
-func (c *Consumer) claim(ctx context.Context, a Assignment) (int64, error) {
+func (c *Consumer) claim(ctx context.Context, a Assignment, reset func(int64) error) (int64, error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		applied, err := c.opts.Claim(ctx, a)
+		applied, err := c.opts.Claim(ctx, a, reset)
 		if err == nil {
 			return applied, nil
 		}
@@ -258,7 +308,7 @@ var ErrGone = errors.New("the topic cannot be read any more")
 
 // Poll waits for records and returns at most limit of them, fewer if fewer are there.
 // From then on no partition is taken away until Allow. It returns ctx's error
-// when ctx ends and nothing was read.
+// when ctx ends and nothing was read; then too Allow is to be called.
 func (c *Consumer) Poll(ctx context.Context, limit int) (Batch, error) {
 	for {
 		fetches := c.cl.PollRecords(ctx, limit)
@@ -332,14 +382,23 @@ func (c *Consumer) problems(ctx context.Context, fetches kgo.Fetches) (fatal err
 	return fatal
 }
 
-// Commit tells the group that everything in the batch is done.
+// Commit tells the group that everything in the batch is done. Of a partition that
+// is being replayed it is remembered, and told when the replay has ended.
 func (c *Consumer) Commit(ctx context.Context, b Batch) error {
 	if c.alone() {
 		return nil
 	}
-	offsets := map[int32]kgo.EpochOffset{}
-	for p, last := range b.Last() {
-		offsets[p] = kgo.EpochOffset{Epoch: -1, Offset: last + 1}
+	return c.replays.done(b.Last(), func(offsets map[int32]int64) error { return c.commit(ctx, offsets) })
+}
+
+// commit tells the group where each partition goes on.
+func (c *Consumer) commit(ctx context.Context, next map[int32]int64) error {
+	if len(next) == 0 {
+		return nil
+	}
+	offsets := make(map[int32]kgo.EpochOffset, len(next))
+	for p, at := range next {
+		offsets[p] = kgo.EpochOffset{Epoch: -1, Offset: at}
 	}
 	var failed error
 	c.cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{c.topic: offsets},

@@ -21,6 +21,8 @@ type applier struct {
 	// stand is the first step of a transaction: it makes sure that the records may be
 	// applied, and says on what ground.
 	stand func(context.Context, postgres.Tx, []*record) (ground, error)
+	// also, if not nil, is the last step of a transaction.
+	also func(context.Context, *batch) error
 	// journal: the bodies of what is new are kept.
 	journal bool
 	// committed hears of each transaction.
@@ -91,7 +93,10 @@ func (a *applier) transact(ctx context.Context, records []*record) error {
 			}
 			b = &batch{reader: a.reader, ground: g, tx: tx, records: records, books: postgres.Books{}, now: a.now(),
 				lookFirst: a.lookFirst, journal: a.journal}
-			return b.apply(ctx)
+			if err := b.apply(ctx); err != nil || a.also == nil {
+				return err
+			}
+			return a.also(ctx, b)
 		})
 	}
 	if err != nil {

@@ -23,7 +23,8 @@ type batch struct {
 	journal   bool
 
 	known       int // events that had been taken over before
-	changes     int
+	versions    int // of orders
+	effects     int
 	deadLetters int // newly kept
 }
 
@@ -190,7 +191,7 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	for k, n := range applied.Moved {
 		b.books[k] += n
 	}
-	b.changes = applied.Changes + applied.Effects
+	b.versions, b.effects = applied.Changes, applied.Effects
 	return nil
 }
 

@@ -28,6 +28,9 @@ type metrics struct {
 	horizons    *prometheus.GaugeVec
 	ahead       *prometheus.GaugeVec
 	deadOpen    prometheus.Gauge
+	again       *prometheus.CounterVec
+	replaying   prometheus.Gauge
+	replayLag   *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) metrics {
@@ -62,6 +65,12 @@ func newMetrics(reg prometheus.Registerer) metrics {
 			Help: "For how long the effect that is due the longest has been."}, []string{"effect"}),
 		effectsFail: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_failed_effects",
 			Help: "Effects whose last attempt failed and that nobody has sent again, by effect."}, []string{"effect"}),
+		again: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_processor_replay_records_total",
+			Help: "Records read again beside what is new: known by a look-up, or taken into a transaction."}, []string{"outcome"}),
+		replaying: prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_processor_replay_partitions",
+			Help: "Partitions of which something is being read again."}),
+		replayLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_replay_lag_records",
+			Help: "Offsets that are left to be read again, by partition."}, []string{"partition"}),
 	}
 	m.horizons = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_processor_horizon_seconds",
 		Help: "For how long what is named is kept, by the settings at start; +Inf where that is for ever."}, []string{"horizon"})
@@ -72,8 +81,15 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	m.unaccounted.Set(math.NaN()) // not known yet
 	m.deadOpen.Set(math.NaN())
 	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge,
-		m.effectsDue, m.effectAge, m.effectsFail, m.horizons, m.ahead, m.deadOpen)
+		m.effectsDue, m.effectAge, m.effectsFail, m.horizons, m.ahead, m.deadOpen, m.again, m.replaying, m.replayLag)
 	return m
+}
+
+// replayed counts what was read again: a look-up knew all but taken.
+func (m *metrics) replayed(records, taken int) {
+	m.again.WithLabelValues("known").Add(float64(records - taken))
+	m.again.WithLabelValues("taken").Add(float64(taken))
+	m.events.WithLabelValues(order.Duplicate.String()).Add(float64(records - taken))
 }
 
 // batch counts a committed transaction.

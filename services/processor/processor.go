@@ -2,8 +2,11 @@
 // from Kafka, one transaction in PostgreSQL, then the offsets.
 //
 // Its path: worker.go takes a batch and sees it through, record.go reads what a
-// record's headers say, apply.go settles records, batch.go is the transaction, reading.go reads the bodies
-// of what is new, fate.go decides what an error means. chores.go is the rest.
+// record's headers say, apply.go settles records, batch.go is the transaction,
+// reading.go reads the bodies of what is new, fate.go decides what an error means.
+// member.go and lane.go are the two lanes of a worker in the group: what is new, and
+// beside it what was applied before and is read again. replay.go does what `sluice
+// replay` asks for. chores.go is the rest.
 package processor
 
 import (
@@ -77,9 +80,9 @@ func (c Config) Check() error {
 	return errors.Join(problems...)
 }
 
-// Conns is how many database connections a processor needs: one a worker, and
-// two for claims, chores and wake-ups.
-func (c Config) Conns() int32 { return int32(c.Workers) + 2 }
+// Conns is how many database connections a processor needs: two a worker, one of
+// them for what it reads again, and two for claims, chores and wake-ups.
+func (c Config) Conns() int32 { return 2*int32(c.Workers) + 2 }
 
 // Deps are what a processor works with.
 type Deps struct {
@@ -157,6 +160,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		running.Go(func() { w.run(ctx) })
 	}
 	running.Go(func() { p.chores(ctx) })
+	running.Go(func() { p.listen(ctx) })
 	running.Wait()
 	return nil
 }

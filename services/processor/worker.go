@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,6 +22,8 @@ type worker struct {
 	// problem is why the worker cannot work just now; nil if it can.
 	problem atomic.Pointer[error]
 	apply   applier
+	// replays wakes it when a replay has changed.
+	replays chan struct{}
 
 	mu     sync.Mutex
 	claims map[int32]postgres.Claim
@@ -30,7 +31,8 @@ type worker struct {
 
 func newWorker(p *Processor, n int) *worker {
 	host, _ := os.Hostname() // only a name for people; rand.Text makes it unique
-	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{}}
+	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{},
+		replays: make(chan struct{}, 1)}
 	joining := errors.New("has not joined the consumer group yet")
 	w.problem.Store(&joining)
 	w.apply = applier{log: p.Log.With("worker", w.owner), now: p.Now, inTx: p.Store.InTx, stand: w.advance, journal: p.cfg.KeepBodies > 0,
@@ -60,25 +62,6 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// membership joins the group and works until ctx ends or it must leave.
-func (w *worker) membership(ctx context.Context) error {
-	c, err := kafka.NewConsumer(ctx, w.Kafka, w.Log, kafka.ConsumerOptions{Claim: w.claim, Gap: w.gap})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	w.problem.Store(nil)
-	for {
-		b, err := c.Poll(ctx, w.cfg.Batch)
-		if err := cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		if err := w.seeThrough(ctx, c, b); err != nil {
-			return err
-		}
-	}
-}
-
 // patience is how long a batch may hold up a rebalance while the database does
 // not answer; it is well below the group's rebalance timeout (60 s).
 const patience = 20 * time.Second
@@ -87,13 +70,33 @@ const patience = 20 * time.Second
 // lets the others go on; what was polled is read again by whoever gets it.
 var errWanted = errors.New("the consumer group waits and the database does not answer")
 
-// seeThrough repeats a batch until the database has it, and only then commits its
-// offsets. Nothing ends it but success, ctx, and the loss of the partitions.
+// seeThrough brings a batch into the database, and only then commits its offsets.
+// Nothing ends it but success, ctx, and the loss of the partitions.
 func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batch) error {
-	w.apply.reader = w.reader()
-	records, began := w.apply.parse(b.Records), w.Now()
+	if err := w.insist(ctx, &w.apply, b.Records, c.Wanted); err != nil {
+		return err
+	}
+	// Offsets behind the database are only work done twice, so an error here is
+	// not the batch's.
+	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	if err := c.Commit(committing, b); err != nil {
+		w.Log.Warn("the batch is in the database, its offsets are not in Kafka", "worker", w.owner, "error", err)
+	}
+	c.Allow()
+	return nil
+}
+
+// commitTimeout bounds telling the group where it is.
+const commitTimeout = 5 * time.Second
+
+// insist applies records, again and again until the database has them. wanted says
+// that somebody waits for the end of it.
+func (w *worker) insist(ctx context.Context, a *applier, in []kafka.Record, wanted func() bool) error {
+	a.reader = w.reader()
+	records, began := a.parse(in), w.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := w.apply.settle(ctx, records)
+		err := a.settle(ctx, records)
 		if err == nil {
 			break
 		}
@@ -111,25 +114,20 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if c.Wanted() && w.Now().Sub(began) > patience {
+		if wanted() && w.Now().Sub(began) > patience {
 			return fmt.Errorf("%w: %w", errWanted, err)
 		}
 	}
 	w.problem.Store(nil)
-	// Offsets behind the database are only work done twice, so an error here is
-	// not the batch's.
-	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := c.Commit(committing, b); err != nil {
-		w.Log.Warn("the batch is in the database, its offsets are not in Kafka", "worker", w.owner, "error", err)
-	}
-	c.Allow()
 	return nil
 }
 
 // claim is called by the consumer for each partition it gets.
-func (w *worker) claim(ctx context.Context, a kafka.Assignment) (applied int64, err error) {
+func (w *worker) claim(ctx context.Context, a kafka.Assignment, reset func(from int64) error) (applied int64, err error) {
 	c, applied, err := w.Store.ClaimPartition(ctx, a.TopicID, a.Topic, a.Partition, w.owner)
+	if err == nil {
+		applied, err = w.takeOnClaim(ctx, c, applied, reset)
+	}
 	if err != nil {
 		w.problem.Store(&err)
 		return 0, err
@@ -159,34 +157,49 @@ func (w *worker) gap(ctx context.Context, g kafka.Gap) {
 	}
 }
 
-// advance proves that the partitions of records are still ours.
+// advance proves that the partitions of records are still ours, and moves how far
+// they are applied.
 func (w *worker) advance(ctx context.Context, tx postgres.Tx, records []*record) (ground, error) {
 	lasts := map[int32]int64{}
 	for _, r := range records {
 		lasts[r.Partition] = r.Offset
 	}
-	var claims []postgres.Claim
-	var last []int64
-	w.mu.Lock()
-	for p, offset := range lasts {
-		claims, last = append(claims, w.claims[p]), append(last, offset)
-	}
-	w.mu.Unlock()
-	before, err := tx.Advance(ctx, claims, last)
-	if err != nil {
-		return ground{}, err
-	}
-	applied := make(map[int32]int64, len(claims))
+	claims := w.claimsOf(records)
+	last := make([]int64, len(claims))
 	for i, c := range claims {
-		applied[c.Partition] = before[i]
+		last[i] = lasts[c.Partition]
 	}
-	return ground{topicID: claims[0].TopicID, writer: claims[0].Partition, applied: applied}, nil
+	before, err := tx.Advance(ctx, claims, last)
+	return groundOf(claims, before), err
+}
+
+// claimsOf are our claims of the partitions that records lie in.
+func (w *worker) claimsOf(records []*record) []postgres.Claim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var claims []postgres.Claim
+	met := map[int32]bool{}
+	for _, r := range records {
+		if !met[r.Partition] {
+			met[r.Partition] = true
+			claims = append(claims, w.claims[r.Partition])
+		}
+	}
+	return claims
+}
+
+func groundOf(claims []postgres.Claim, before []int64) ground {
+	g := ground{topicID: claims[0].TopicID, writer: claims[0].Partition, applied: make(map[int32]int64, len(before))}
+	for i := range before {
+		g.applied[claims[i].Partition] = before[i]
+	}
+	return g
 }
 
 // committed counts a transaction, and wakes who waits for what it wrote.
 func (w *worker) committed(ctx context.Context, b *batch, took time.Duration) {
 	w.metrics.batch(b, took)
-	if b.changes > 0 {
+	if b.versions+b.effects > 0 {
 		if err := w.Store.WakeRelays(ctx); err != nil {
 			w.Log.Debug("relays will find out by themselves", "error", err)
 		}

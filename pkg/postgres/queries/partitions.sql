@@ -11,6 +11,10 @@ WHERE topic_id = @topic_id AND partition = ANY(@partitions::int[])
 ORDER BY partition
 FOR NO KEY UPDATE;
 
+-- name: ReadPartitions :many
+SELECT partition, epoch, applied_offset FROM partitions
+WHERE topic_id = @topic_id AND partition = ANY(@partitions::int[]);
+
 -- name: SetAppliedOffsets :exec
 UPDATE partitions p SET applied_offset = GREATEST(p.applied_offset, u.last_offset)
 FROM (SELECT unnest(@partitions::int[]) AS partition, unnest(@last_offsets::bigint[]) AS last_offset) u

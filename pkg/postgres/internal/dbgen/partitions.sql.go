@@ -105,6 +105,37 @@ func (q *Queries) LockPartitions(ctx context.Context, topicID pgtype.UUID, parti
 	return items, nil
 }
 
+const readPartitions = `-- name: ReadPartitions :many
+SELECT partition, epoch, applied_offset FROM partitions
+WHERE topic_id = $1 AND partition = ANY($2::int[])
+`
+
+type ReadPartitionsRow struct {
+	Partition     int32
+	Epoch         int64
+	AppliedOffset int64
+}
+
+func (q *Queries) ReadPartitions(ctx context.Context, topicID pgtype.UUID, partitions []int32) ([]ReadPartitionsRow, error) {
+	rows, err := q.db.Query(ctx, readPartitions, topicID, partitions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadPartitionsRow
+	for rows.Next() {
+		var i ReadPartitionsRow
+		if err := rows.Scan(&i.Partition, &i.Epoch, &i.AppliedOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setAppliedOffsets = `-- name: SetAppliedOffsets :exec
 UPDATE partitions p SET applied_offset = GREATEST(p.applied_offset, u.last_offset)
 FROM (SELECT unnest($2::int[]) AS partition, unnest($3::bigint[]) AS last_offset) u

@@ -1,0 +1,289 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"sluice/pkg/daemon"
+	"sluice/pkg/kafka"
+	"sluice/pkg/order"
+	"sluice/pkg/postgres"
+)
+
+// How often a member looks whether a replay is asked for, beside being woken, and
+// while it is paused for one: a pause that runs out wakes nobody.
+const (
+	replaysEvery = 5 * time.Second
+	pausedEvery  = 200 * time.Millisecond
+)
+
+// listen wakes the workers whenever a replay has changed.
+func (p *Processor) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := p.Store.ListenReplays(ctx, func() {
+			for _, w := range p.workers {
+				w.wake()
+			}
+		})
+		if ctx.Err() == nil {
+			p.Log.Debug("not listening for replays, looking now and then", "error", err)
+		}
+		daemon.Pause(ctx, time.Second)
+	}
+}
+
+// wake has the worker look at what replay is asked for.
+func (w *worker) wake() {
+	select {
+	case w.replays <- struct{}{}:
+	default:
+	}
+}
+
+// obey does what is asked for by `sluice replay`, until ctx ends: it stops both lanes,
+// says so, takes what is to be read again, and goes on.
+func (m *member) obey(ctx context.Context) {
+	defer m.resume(context.WithoutCancel(ctx))
+	var until time.Time // a pause ends by itself, without the database too
+	for ctx.Err() == nil {
+		r, err := m.Store.OpenReplay(ctx, m.c.TopicID())
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			m.Log.Warn("cannot tell whether a replay is asked for", "worker", m.owner, "error", err)
+			if m.paused && !time.Now().Before(until) {
+				m.resume(ctx)
+			}
+		case r != nil && r.Paused:
+			until = time.Now().Add(postgres.PauseLease)
+			m.pause(ctx, r)
+		default:
+			m.carryOut(ctx, r)
+			m.resume(ctx)
+		}
+		wait := replaysEvery
+		if m.paused || err != nil {
+			wait = pausedEvery
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.replays:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// pause stops both lanes, each after what it has under way, and reports every
+// partition that has not been.
+func (m *member) pause(ctx context.Context, r *postgres.Replay) {
+	if !m.paused {
+		m.paused = true
+		m.Log.Info("paused for a replay", "worker", m.owner, "replay", r.ID, "who", r.Who)
+	}
+	if m.gate.close(ctx) != nil || m.lane.change(ctx, func() { m.lane.paused = true }) != nil {
+		return
+	}
+	for _, p := range m.c.Assigned() {
+		if rp := r.Partition(p); rp == nil || rp.PausedBy == m.owner {
+			continue
+		}
+		if err := m.Store.ReportPaused(ctx, r.ID, m.claimOf(p), m.owner); err != nil {
+			m.refused(p, r, err)
+		}
+	}
+}
+
+func (m *member) resume(ctx context.Context) {
+	if !m.paused {
+		return
+	}
+	m.paused = false
+	_ = m.lane.change(ctx, func() { m.lane.paused = false })
+	m.gate.open()
+	m.Log.Info("paused no more", "worker", m.owner)
+}
+
+func (w *worker) claimOf(p int32) postgres.Claim {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.claims[p]
+}
+
+// refused: another has the partition, or the replay is over. Whoever is right now
+// does what is to be done.
+func (m *member) refused(p int32, r *postgres.Replay, err error) {
+	m.Log.Warn("replay: this partition is not ours to decide", "worker", m.owner, "partition", p, "replay", r.ID, "error", err)
+}
+
+// carryOut takes the partitions of a running replay that nobody has taken, and says
+// of those that are through that they are. What was begun for a replay that is open
+// no more, somebody has stopped.
+func (m *member) carryOut(ctx context.Context, r *postgres.Replay) {
+	var running postgres.Replay
+	if r != nil && r.State == postgres.ReplayRunning {
+		running = *r
+	}
+	var untaken, through []*postgres.ReplayPartition
+	for _, p := range m.c.Assigned() {
+		rp := running.Partition(p)
+		switch {
+		case rp == nil || rp.Ended:
+		case !rp.Taken:
+			untaken = append(untaken, rp)
+		case !m.lane.adopt(p, running.ID):
+			through = append(through, rp)
+		}
+	}
+	stopped := m.lane.others(running.ID)
+	if len(untaken)+len(stopped) > 0 {
+		_ = m.lane.change(ctx, func() {
+			for _, p := range stopped {
+				m.stop(ctx, p)
+			}
+			for _, rp := range untaken {
+				m.begin(ctx, &running, rp)
+			}
+		})
+	}
+	for _, rp := range through {
+		if err := m.Store.EndReplay(ctx, running.ID, rp.Partition); err != nil {
+			m.refused(rp.Partition, r, err)
+		}
+	}
+}
+
+// adopt says that a partition is read for a replay, if it is read at all.
+func (l *lane) adopt(p int32, replay int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.spans[p]
+	if s != nil {
+		s.replay = replay
+	}
+	return s != nil
+}
+
+// others are the partitions that are read for other replays than this one.
+func (l *lane) others(replay int64) (partitions []int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, s := range l.spans {
+		if s.replay != 0 && s.replay != replay {
+			partitions = append(partitions, p)
+		}
+	}
+	return partitions
+}
+
+// begin has the lane read what a replay wants of a partition. The group's offset is
+// set first: should this process end in between, the next one begins anew.
+func (m *member) begin(ctx context.Context, r *postgres.Replay, rp *postgres.ReplayPartition) {
+	if rp.Skip { // the worker itself goes on elsewhere
+		m.leave(errAnew)
+		return
+	}
+	p := rp.Partition
+	_, err := m.c.Replay(ctx, p, rp.From)
+	if err != nil {
+		m.refused(p, r, err)
+		return
+	}
+	from, until, err := m.Store.TakeReplay(ctx, r.ID, m.claimOf(p))
+	switch {
+	case err == nil && from < until:
+		m.lane.add(kafka.Range{Partition: p, From: from, Before: until}, r.ID)
+	case err == nil, errors.Is(err, postgres.ErrReplayOver):
+		if s := m.lane.spans[p]; s == nil { // nothing to read
+			err = m.c.EndReplay(ctx, p)
+		}
+		if err != nil {
+			m.refused(p, r, err)
+		}
+	default:
+		m.refused(p, r, err)
+	}
+}
+
+// stop ends a replay that is not wanted any more.
+func (m *member) stop(ctx context.Context, p int32) {
+	s := m.lane.spans[p]
+	if s == nil {
+		return
+	}
+	if err := m.c.EndReplay(ctx, p); err != nil {
+		m.Log.Warn("a replay that was stopped goes on", "worker", m.owner, "partition", p, "error", err)
+		return
+	}
+	m.lane.end(s, "replay was stopped")
+}
+
+// errAnew: only a new claim begins where a replay wants.
+var errAnew = errors.New("a replay leaves records out, joining anew")
+
+// takeOnClaim takes what a running replay wants of a partition that is just being
+// claimed, before anybody judges where it begins.
+func (w *worker) takeOnClaim(ctx context.Context, c postgres.Claim, applied int64, reset func(from int64) error) (int64, error) {
+	r, err := w.Store.OpenReplay(ctx, c.TopicID)
+	if err != nil || r == nil || r.State != postgres.ReplayRunning {
+		return applied, err
+	}
+	rp := r.Partition(c.Partition)
+	if rp == nil || rp.Taken {
+		return applied, nil
+	}
+	if err := reset(rp.From); err != nil {
+		return 0, err
+	}
+	_, until, err := w.Store.TakeReplay(ctx, r.ID, c)
+	if errors.Is(err, postgres.ErrReplayOver) { // stopped in this moment; what it asked for is harmless
+		return applied, nil
+	}
+	return until - 1, err
+}
+
+// begin is called by the consumer for each partition it gets.
+func (l *lane) begin(ctx context.Context, behind kafka.Range) {
+	if behind.From < behind.Before {
+		_ = l.change(ctx, func() { l.add(behind, 0) })
+		l.wake() // it may be a replay's
+	}
+}
+
+// leave is called by the consumer when it loses partitions.
+func (l *lane) leave(ctx context.Context, partitions []int32) {
+	_ = l.change(ctx, func() { l.drop(partitions) })
+}
+
+// countReplays notes in each replay what was not a duplicate.
+func (l *lane) countReplays(ctx context.Context, b *batch) error {
+	counts := map[int32]postgres.ReplayCounts{}
+	for _, r := range b.records {
+		n := counts[r.Partition]
+		switch r.verdict {
+		case order.Applied:
+			n.Applied++
+		case order.NoChange:
+			n.NoChange++
+		case order.Held:
+			n.Held++
+		}
+		counts[r.Partition] = n
+	}
+	first := b.records[0].Partition // has what no single record did
+	n := counts[first]
+	n.Dead, n.Changes, n.Effects = int64(b.deadLetters), int64(b.versions), int64(b.effects)
+	counts[first] = n
+	for p, n := range counts {
+		if id := l.replayOf(p); id != 0 {
+			if err := b.tx.CountReplay(ctx, id, p, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func partitionLabel(p int32) string { return strconv.Itoa(int(p)) }
