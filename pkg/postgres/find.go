@@ -128,9 +128,12 @@ type Kept struct {
 	Key        []byte    // nil where it is not kept: it is the event's id
 	Headers    []event.Header
 	Body       []byte
-	// Topic, Reason and Detail are a dead letter's; SettledAt is when it could be read.
+	// Topic, Reason and Detail are a dead letter's; SettledAt is when it was settled, by
+	// whom (empty: by itself) and how.
 	Topic, Reason, Detail string
 	SettledAt             time.Time
+	SettledBy             string
+	SettledAs             SettledAs
 }
 
 // KeptEvent returns the bytes that are kept of an event: while it is held, and for as
@@ -165,9 +168,9 @@ func (s *Store) KeptDeadLetter(ctx context.Context, at Place) (*Kept, error) {
 		settled pgtype.Timestamptz
 	)
 	err := s.pool.QueryRow(ctx, `
-		SELECT topic, record_key, record_headers, body, reason, detail, appended_at, settled_at FROM dead_letters
+		SELECT topic, record_key, record_headers, body, reason, detail, appended_at, settled_at, coalesce(settled_by, ''), coalesce(settled_as, '') FROM dead_letters
 		WHERE partition = $1 AND record_offset = $2 ORDER BY created_at DESC LIMIT 1`, at.Partition, at.Offset).
-		Scan(&k.Topic, &k.Key, &headers, &k.Body, &k.Reason, &k.Detail, &k.AppendedAt, &settled)
+		Scan(&k.Topic, &k.Key, &headers, &k.Body, &k.Reason, &k.Detail, &k.AppendedAt, &settled, &k.SettledBy, &k.SettledAs)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -33,27 +33,28 @@ func exitCode(err error) int {
 
 // cli is the command line.
 type cli struct {
-	Dev       devCmd        `cmd:"" group:"try" help:"Everything on this machine in one command."`
-	Send      sendCmd       `cmd:"" group:"try" help:"Sign and send real-looking webhooks."`
-	Verify    VerifyCmd     `cmd:"" group:"try" help:"Say whether a recorded request verifies, or why not; check files of vectors."`
-	Providers providersCmd  `cmd:"" group:"try" help:"How each provider signs, what that covers, and what it needs."`
-	Broker    brokerCmd     `cmd:"" group:"try" help:"The development broker alone. Not for production."`
-	Ingress   ingressCmd    `cmd:"" group:"roles" help:"Receive webhooks, verify them, write them to Kafka."`
-	Process   processorCmd  `cmd:"" name:"processor" group:"roles" help:"Apply events to orders, each once."`
-	Relay     relayCmd      `cmd:"" group:"roles" help:"Publish order statuses to Kafka."`
-	Merchant  merchantCmd   `cmd:"" group:"roles" help:"The shop's API: register and read orders."`
-	Reconcile reconcilerCmd `cmd:"" name:"reconciler" group:"roles" help:"Ask the providers what their webhooks only hint at."`
-	Run       runCmd        `cmd:"" group:"roles" help:"Several roles in one process."`
-	Migrate   migrateCmd    `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
-	Audit     auditCmd      `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
-	Replay    replayCmd     `cmd:"" group:"operate" help:"Read a part of the raw topic once more, safely."`
-	Review    reviewCmd     `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
-	Effects   effectsCmd    `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
-	Explain   explainCmd    `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
-	Config    configCmd     `cmd:"" group:"operate" help:"Check the configuration."`
-	Health    healthCmd     `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
-	Docs      docsCmd       `cmd:"" group:"try" help:"The contract as pages: topics, HTTP, schemas, examples."`
-	Version   versionCmd    `cmd:"" group:"operate" help:"Say which version this is."`
+	Dev       devCmd         `cmd:"" group:"try" help:"Everything on this machine in one command."`
+	Send      sendCmd        `cmd:"" group:"try" help:"Sign and send real-looking webhooks."`
+	Verify    VerifyCmd      `cmd:"" group:"try" help:"Say whether a recorded request verifies, or why not; check files of vectors."`
+	Providers providersCmd   `cmd:"" group:"try" help:"How each provider signs, what that covers, and what it needs."`
+	Broker    brokerCmd      `cmd:"" group:"try" help:"The development broker alone. Not for production."`
+	Ingress   ingressCmd     `cmd:"" group:"roles" help:"Receive webhooks, verify them, write them to Kafka."`
+	Process   processorCmd   `cmd:"" name:"processor" group:"roles" help:"Apply events to orders, each once."`
+	Relay     relayCmd       `cmd:"" group:"roles" help:"Publish order statuses to Kafka."`
+	Merchant  merchantCmd    `cmd:"" group:"roles" help:"The shop's API: register and read orders."`
+	Reconcile reconcilerCmd  `cmd:"" name:"reconciler" group:"roles" help:"Ask the providers what their webhooks only hint at."`
+	Run       runCmd         `cmd:"" group:"roles" help:"Several roles in one process."`
+	Migrate   migrateCmd     `cmd:"" group:"operate" help:"Bring the database's schema and Kafka's topics to this version."`
+	Audit     auditCmd       `cmd:"" group:"operate" help:"Hold the books against Kafka, and name what is missing."`
+	Replay    replayCmd      `cmd:"" group:"operate" help:"Read a part of the raw topic once more, safely."`
+	Review    reviewCmd      `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
+	Dead      deadLettersCmd `cmd:"" name:"dead-letters" group:"operate" help:"Records that nobody could read: what they are, sending them again, discarding them."`
+	Effects   effectsCmd     `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
+	Explain   explainCmd     `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
+	Config    configCmd      `cmd:"" group:"operate" help:"Check the configuration."`
+	Health    healthCmd      `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`
+	Docs      docsCmd        `cmd:"" group:"try" help:"The contract as pages: topics, HTTP, schemas, examples."`
+	Version   versionCmd     `cmd:"" group:"operate" help:"Say which version this is."`
 }
 
 // console is where commands speak to people and machines.

@@ -18,7 +18,7 @@ type reviewCmd struct {
 	Show    reviewShowCmd    `cmd:"" help:"All there is to know about one item, and what accepting it would do."`
 	Claim   reviewClaimCmd   `cmd:"" help:"Take an item for a quarter of an hour, so that nobody else decides on it."`
 	Accept  reviewAcceptCmd  `cmd:"" help:"Apply the held event anyway."`
-	Dismiss reviewDismissCmd `cmd:"" help:"The held event counts for nothing; of other items: seen."`
+	Dismiss reviewDismissCmd `cmd:"" help:"The held event or dead letter counts for nothing; of other items: seen."`
 	Link    reviewLinkCmd    `cmd:"" help:"The held event belongs to another order."`
 	Refetch reviewRefetchCmd `cmd:"" help:"Have the provider asked; the event stays held until it answers."`
 }
@@ -230,7 +230,8 @@ type reviewDismissCmd struct{ decision }
 
 func (reviewDismissCmd) Help() string {
 	return `The event does not count. A look-up that is unanswered is given up, and the hints that wait for it change
-nothing; a later hint asks again. Any other item was seen.
+nothing; a later hint asks again. A dead letter is discarded: no replay takes it over (sluice dead-letters). Any other
+item was seen.
 
 Examples:
   sluice review dismiss 7 --reason "a test payment of ours"

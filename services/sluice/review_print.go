@@ -69,6 +69,10 @@ func printReviewCase(p *terminal.Printer, c postgres.ReviewCase) {
 			[]string{fmt.Sprintf("sluice review link %d --to ORDER --reason …", c.ID), p.Dim("it belongs to another order")},
 			[]string{fmt.Sprintf("sluice review refetch %d --reason …", c.ID), p.Dim("ask the provider")})
 	}
+	if c.Kind == postgres.ReviewDeadLetter {
+		rows = append(rows, []string{"sluice dead-letters show " + c.Subject, p.Dim("what it is, and whether it can be read now")},
+			[]string{"sluice dead-letters send-again " + c.Subject + " --reason …", p.Dim("after what it died of was mended")})
+	}
 	if c.Kind == postgres.ReviewEffectFailed || c.Kind == postgres.ReviewEffectOutdated {
 		rows = append(rows, []string{"sluice effects show " + c.Subject, p.Dim("what was sent, and what was answered")})
 	}

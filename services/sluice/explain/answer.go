@@ -119,9 +119,13 @@ type Verdict struct {
 
 // Dead is why a record is a dead letter.
 type Dead struct {
-	Reason    string     `json:"reason"`
-	Detail    string     `json:"detail"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
+	// SettledAt is when it was sent again, discarded, or readable to a replay
+	// (SettledAs); SettledBy is empty if nobody did it.
 	SettledAt *time.Time `json:"settled_at,omitempty"`
+	SettledBy string     `json:"settled_by,omitempty"`
+	SettledAs string     `json:"settled_as,omitempty"`
 }
 
 // State is an order at one point of its fold.

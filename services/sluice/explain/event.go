@@ -229,7 +229,7 @@ func (e *explanation) deadLetter(ctx context.Context, m postgres.Match) error {
 	if kept == nil {
 		return fmt.Errorf("%w: %s", ErrUnknown, e.ID)
 	}
-	out := &Event{ID: e.ID, Dead: &Dead{Reason: kept.Reason, Detail: kept.Detail, SettledAt: when(kept.SettledAt)}, Dedupe: Dedupe{Verdict: "dead"},
+	out := &Event{ID: e.ID, Dead: &Dead{Reason: kept.Reason, Detail: kept.Detail, SettledAt: when(kept.SettledAt), SettledBy: kept.SettledBy, SettledAs: string(kept.SettledAs)}, Dedupe: Dedupe{Verdict: "dead"},
 		Signature: Signature{Verdict: sigNotVerified}}
 	e.answer.Event = out
 	subject := postgres.DeadLetter{Topic: kept.Topic, Partition: kept.Partition, Offset: kept.Offset}.Subject()

@@ -88,7 +88,11 @@ func (p printer) event(e *Event) {
 	case e.Dead != nil:
 		rows = append(rows, []string{"verdict", p.Yellow("dead letter: "+e.Dead.Reason) + ", " + e.Dead.Detail})
 		if e.Dead.SettledAt != nil {
-			rows = append(rows, []string{"", "could be read later, at " + p.time(e.Dead.SettledAt)})
+			settled := "could be read later"
+			if e.Dead.SettledBy != "" {
+				settled = strings.ReplaceAll(e.Dead.SettledAs, "_", " ") + " by " + e.Dead.SettledBy
+			}
+			rows = append(rows, []string{"", settled + ", at " + p.time(e.Dead.SettledAt)})
 		}
 	case e.Verdict != nil:
 		rows = append(rows, p.verdict(*e.Verdict)...)
