@@ -49,6 +49,8 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 		l.problem("lookup", "missing: nothing that %s sends can be believed by itself, so its API must be asked: %s", p.Name(), wanted(api))
 	case e == nil && hints:
 		l.problem("provider", "nothing that %s sends can be believed by itself, and Sluice cannot ask its API", p.Name())
+	case e != nil && !known && lookup.Silent(p.Name()) != "":
+		l.problem("lookup", "%s: remove it", lookup.Silent(p.Name()))
 	case e != nil && !known:
 		l.problem("lookup", "Sluice cannot ask the API of %s: remove it", p.Name())
 	}

@@ -35,6 +35,8 @@ type API struct {
 	// of an unpaid checkout, the shortest if it has several, or longPending of one that
 	// documents none.
 	Pending time.Duration
+	// ByPayment: a Target of which only Payment is set, as a webhook named it, is one.
+	ByPayment bool
 	// ByOrder: it can be asked by the shop's own order id, so a Target of which only
 	// Order (and Time, when the order was made) is set is one. What it then answers are
 	// the facts of every payment of that order; none at all is Unknown, for the payment
@@ -88,6 +90,23 @@ func For(provider string) (API, bool) {
 	}
 	return apis[i], true
 }
+
+// silent are providers that have no API to ask, or none that is asked yet, and why.
+var silent = map[string]string{
+	"adyen":                adyenIsSilent,
+	"adyen_manual_capture": adyenIsSilent,
+}
+
+// help.adyen.com/knowledge/ecommerce-integrations/integrations-basics, read November
+// 2026. GET /sessions/{id} of the Checkout API wants the shopper's sessionResult, and
+// states a session's outcome at that moment; the Management and Balance Platform APIs
+// know no payments of a merchant account.
+const adyenIsSilent = "Adyen has no request that says how a payment stands: it refers to its webhooks, the Customer Area and reports " +
+	"(https://help.adyen.com/knowledge/ecommerce-integrations/integrations-basics/is-there-an-api-which-can-allow-me-to-show-the-status-of-the-transaction)"
+
+// Silent says why a provider without an API here cannot be asked; empty if nobody has
+// looked.
+func Silent(provider string) string { return silent[provider] }
 
 // All lists the APIs by the providers' names.
 func All() []API { return slices.Clone(apis) }

@@ -2,6 +2,7 @@ package lookup
 
 // apis are the providers that can be asked, by name.
 var apis = []API{
+	checkout,
 	click,
 	cloudpayments,
 	flutterwave,
@@ -10,8 +11,10 @@ var apis = []API{
 	midtrans,
 	mollieAs("mollie"),
 	mollieAs("mollie_classic"),
+	paddle,
 	paypal,
 	razorpay,
 	square,
+	stripe,
 	yookassa,
 }

@@ -1,8 +1,11 @@
 package lookup
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -44,4 +47,131 @@ func (a *asking) post(path string, body any) *Request {
 		panic(err) // of a type that cannot be written
 	}
 	return &Request{Method: "POST", URL: a.account.BaseURL + path, Body: text, Header: map[string]string{"Content-Type": "application/json"}}
+}
+
+// document asks for an object by its id, and reads what it says.
+func (a *asking) document(document, path, id string) result {
+	_, out := a.open(document, path, id)
+	return out
+}
+
+// open is document, with the answer for who must look at more of it; nil if there is
+// none yet, or none that can be read.
+func (a *asking) open(document, path, id string) ([]byte, result) {
+	if !askable(id) {
+		return nil, unaskable(id)
+	}
+	body, ok := a.ask(a.get(path, id))
+	if !ok {
+		return nil, result{}
+	}
+	out := a.read(document, id, body)
+	if out.outcome != 0 {
+		return nil, out
+	}
+	return body, out
+}
+
+// onward is what a list's page leads to: the address of the next one below the
+// account's, or nothing after the last.
+type onward func(page []byte, items []json.RawMessage) (path string, err error)
+
+// list is every item at a path of a list, which may have pages; an empty path is the
+// answer itself. If it is not ok, the run ends with the result: half a list decides nothing.
+func (a *asking) list(first, at string, next onward) (all []json.RawMessage, end result, ok bool) {
+	for path := first; ; {
+		page, ok := a.ask(&Request{Method: "GET", URL: a.account.BaseURL + path})
+		if !ok {
+			return nil, result{}, false
+		}
+		items, found, err := listAt(page, at)
+		switch {
+		case err != nil:
+			return nil, unreadable(err), false
+		case !found:
+			return nil, unreadable(errNoList), false
+		}
+		all = append(all, items...)
+		more, err := next(page, items)
+		switch {
+		case err != nil:
+			return nil, unreadable(err), false
+		case more == "":
+			return all, result{}, true
+		case more == path:
+			return nil, unreadable(errCircle), false
+		}
+		path = more
+	}
+}
+
+// whole is of lists that have no pages.
+func whole([]byte, []json.RawMessage) (string, error) { return "", nil }
+
+// skipping leads through a list by how many items were seen: until there is a page
+// that is empty, or all are there that the list says there are.
+func skipping(first, parameter string) onward {
+	seen := 0
+	return func(page []byte, items []json.RawMessage) (string, error) {
+		var list struct {
+			Total  *int `json:"total_count"`
+			Paging struct {
+				Total *int `json:"total"`
+			} `json:"paging"`
+		}
+		seen += len(items)
+		member(page, &list)
+		total := cmp.Or(list.Total, list.Paging.Total)
+		if len(items) == 0 || total != nil && seen >= *total {
+			return "", nil
+		}
+		return first + "&" + parameter + "=" + strconv.Itoa(seen), nil
+	}
+}
+
+// each reads every item of a list as a document; a fact of another payment makes it
+// another list. An empty payment is any.
+func (a *asking) each(document, payment string, items []json.RawMessage) (out result) {
+	for _, item := range items {
+		one := a.read(document, "", item)
+		if one.outcome != 0 {
+			return one
+		}
+		for _, f := range one.facts {
+			if payment != "" && f.Payment != payment {
+				return another
+			}
+		}
+		out.facts = append(out.facts, one.facts...)
+	}
+	return out
+}
+
+// of keeps what belongs to the order that was asked about: a search may find more than
+// it was asked for. What names no order was found by the order's own id.
+func (r result) of(order string) result {
+	kept := r.facts[:0]
+	for _, f := range r.facts {
+		if f.Order == "" {
+			f.Order = order
+		}
+		if f.Order == order {
+			kept = append(kept, f)
+		}
+	}
+	r.facts = kept
+	return r
+}
+
+// noPayment is how a look-up by an order ends that has none: it may come.
+var noPayment = result{outcome: Unknown, why: "the provider knows no payment of this order"}
+
+// byPath is why an order cannot be asked about whose id lies where nobody can search.
+func byPath(a *asking) result {
+	return result{outcome: Pointless, why: "the provider cannot search by " + a.account.Settings["order"]}
+}
+
+// member reads a member of an object; nothing if it is not there.
+func member(object []byte, into any) bool {
+	return json.Unmarshal(object, into) == nil && !bytes.Equal(bytes.TrimSpace(object), []byte("null"))
 }

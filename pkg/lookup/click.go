@@ -31,6 +31,7 @@ var click = API{
 	Rate:    5,
 	Pending: longPending,
 	ByOrder: true,
+	Leaves:  "amounts, and reversals",
 	auth: func(a Account, now time.Time) map[string]string {
 		at := strconv.FormatInt(now.Unix(), 10)
 		sum := sha1.Sum([]byte(at + a.Secret))

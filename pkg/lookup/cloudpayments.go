@@ -18,6 +18,7 @@ var cloudpayments = API{
 	Docs:       "https://developers.cloudpayments.ru/#prosmotr-tranzaktsii",
 	Live:       "https://api.cloudpayments.ru",
 	Test:       "https://api.cloudpayments.ru",
+	ByPayment:  true,
 	Credential: "the site's API secret",
 	Settings: []Setting{
 		{Name: "public_id", Help: "the site's public id"},
@@ -25,6 +26,7 @@ var cloudpayments = API{
 	},
 	Rate:    5,
 	Pending: longPending,
+	Leaves:  "refunds; by order: not asked",
 	auth:    func(a Account, _ time.Time) map[string]string { return basic(a.Settings["public_id"], a.Secret) },
 	run: func(a *asking) result {
 		id, err := strconv.ParseUint(a.target.Payment, 10, 63)

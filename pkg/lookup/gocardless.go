@@ -1,6 +1,8 @@
 package lookup
 
 import (
+	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -8,8 +10,8 @@ import (
 	"sluice/pkg/webhook"
 )
 
-// gocardless: a payment with the total of its refunds
-// (developer.gocardless.com/api-reference/#core-endpoints-payments). It states no time
+// gocardless: a payment and its refunds
+// (developer.gocardless.com/api-reference/#core-endpoints-payments, …-refunds). It states no time
 // at which anything but its making happened, so its facts are undated. A payment can be
 // charged back after it was confirmed or paid out.
 var gocardless = API{
@@ -17,9 +19,11 @@ var gocardless = API{
 	Docs:       "https://developer.gocardless.com/api-reference/#payments-get-a-single-payment",
 	Live:       "https://api.gocardless.com",
 	Test:       "https://api-sandbox.gocardless.com",
+	ByPayment:  true,
 	Credential: "the access token",
 	Settings:   []Setting{orderSetting("metadata.order_id")},
-	Rate:       10,                 // 1000 a minute
+	Rate:       10, // 1000 a minute
+	Leaves:     "by order: payments cannot be listed by their metadata; how a chargeback ended",
 	Pending:    3 * 24 * time.Hour, // a bank debit is known good or bad after some three working days
 	auth: func(a Account, now time.Time) map[string]string {
 		h := bearer(a, now)
@@ -28,17 +32,17 @@ var gocardless = API{
 	},
 	run: goCardlessRun,
 	readers: func(a Account) (readers, error) {
-		says := func(amount string, facts ...webhook.Fact) webhook.Layout {
+		says := func(facts ...webhook.Fact) webhook.Layout {
 			return webhook.Layout{ID: webhook.Paths{"payments.id"}, Type: webhook.Paths{"payments.status"},
 				Order: orderPath(a, "payments."), Payment: webhook.Paths{"payments.id"},
-				Amount: webhook.Paths{"payments." + amount}, Currency: webhook.Paths{"payments.currency"}, Facts: facts}
+				Amount: webhook.Paths{"payments.amount"}, Currency: webhook.Paths{"payments.currency"}, Facts: facts}
 		}
-		chargeback := says("amount", webhook.Fact{Type: "charged_back", Kind: order.KindDisputeOpened})
+		chargeback := says(webhook.Fact{Type: "charged_back", Kind: order.KindDisputeOpened})
 		chargeback.Object = webhook.Paths{"payments.id"}
 		return compile(map[string][]statement{"refund": {
 			{layout: webhook.Layout{ID: webhook.Paths{"refunds.id"}, Type: webhook.Paths{"=refund"}, Payment: webhook.Paths{"refunds.links.payment"}}},
 		}, "payment": {
-			{layout: says("amount",
+			{layout: says(
 				webhook.Fact{Type: "confirmed", Kind: order.KindPaid},
 				webhook.Fact{Type: "paid_out", Kind: order.KindPaid},
 				webhook.Fact{Type: "charged_back", Kind: order.KindPaid},
@@ -48,17 +52,20 @@ var gocardless = API{
 				webhook.Fact{Type: "pending_customer_approval", Kind: order.KindPending},
 				webhook.Fact{Type: "pending_submission", Kind: order.KindPending},
 				webhook.Fact{Type: "submitted", Kind: order.KindPending})},
-			{given: []string{"payments.amount_refunded"}, layout: says("amount_refunded",
-				webhook.Fact{Type: "confirmed", Kind: order.KindRefundTotal},
-				webhook.Fact{Type: "paid_out", Kind: order.KindRefundTotal})},
 			{layout: chargeback},
+		}, "item": {
+			{layout: webhook.Layout{ID: webhook.Paths{"id"}, Type: webhook.Paths{"status"}, Time: webhook.Paths{"created_at"},
+				Payment: webhook.Paths{"links.payment"}, Object: webhook.Paths{"id"}, Amount: webhook.Paths{"amount"}, Currency: webhook.Paths{"currency"},
+				Facts: []webhook.Fact{{Type: "paid", Kind: order.KindRefund},
+					{Type: "failed", Kind: order.KindRefundFailed}, {Type: "bounced", Kind: order.KindRefundFailed}, {Type: "funds_returned", Kind: order.KindRefundFailed}}}},
 		}})
 	},
 }
 
-// goCardlessRun goes refund → payment: an event of a refund names the refund alone.
+// goCardlessRun goes refund → payment: an event of a refund names the refund alone. A
+// refund that came back may be no part of amount_refunded any more.
 func goCardlessRun(a *asking) result {
-	payment := a.target.Payment
+	payment, refunded := a.target.Payment, false
 	if payment == "" {
 		if refund := a.target.Subject; !strings.HasPrefix(refund, "RF") {
 			return unaskable("") // mandates, subscriptions and payouts pay no order
@@ -70,6 +77,39 @@ func goCardlessRun(a *asking) result {
 		if payment = found.facts[0].Payment; !askable(payment) {
 			return result{outcome: Unreadable, why: "the refund does not say of which payment it is"}
 		}
+		refunded = true
 	}
-	return a.document("payment", "/payments/%s", payment)
+	body, out := a.open("payment", "/payments/%s", payment)
+	if body == nil {
+		return out
+	}
+	var answer struct {
+		Payment struct {
+			Refunded json.Number `json:"amount_refunded"`
+		} `json:"payments"`
+	}
+	if !member(body, &answer) {
+		return unreadable(errNotJSON)
+	}
+	if back := answer.Payment.Refunded; !refunded && (back == "" || back == "0") || !out.paid() {
+		return out
+	}
+	first := "/refunds?limit=500&payment=" + url.QueryEscape(payment)
+	refunds, end, ok := a.list(first, "refunds", func(page []byte, _ []json.RawMessage) (string, error) {
+		var list struct {
+			Meta struct {
+				Cursors struct {
+					After string `json:"after"`
+				} `json:"cursors"`
+			} `json:"meta"`
+		}
+		if member(page, &list) && list.Meta.Cursors.After != "" {
+			return first + "&after=" + url.QueryEscape(list.Meta.Cursors.After), nil
+		}
+		return "", nil
+	})
+	if !ok {
+		return end
+	}
+	return out.and(a.each("item", payment, refunds))
 }

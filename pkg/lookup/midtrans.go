@@ -18,6 +18,7 @@ var midtrans = API{
 	Docs:       "https://docs.midtrans.com/reference/get-transaction-status",
 	Live:       "https://api.midtrans.com",
 	Test:       "https://api.sandbox.midtrans.com",
+	ByPayment:  true,
 	Credential: "the server key",
 	Rate:       10,
 	Pending:    longPending, // what is not paid expires after 24 hours; cards are decided in minutes

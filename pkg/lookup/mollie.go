@@ -14,10 +14,12 @@ func mollieAs(provider string) API {
 		Docs:       "https://docs.mollie.com/reference/get-payment",
 		Live:       "https://api.mollie.com",
 		Test:       "https://api.mollie.com",
+		ByPayment:  true,
 		Credential: "the API key, live_… or test_…",
 		Settings:   []Setting{orderSetting("metadata.order_id")},
 		Rate:       10,
-		Pending:    longPending,
+		Pending:    longPending, // docs.mollie.com: a card payment expires after 30 minutes, iDEAL after 15
+		Leaves:     "by order: payments cannot be listed by their metadata",
 		auth:       bearer,
 		run:        one("/v2/payments/%s?embed=refunds,chargebacks"),
 		readers: func(a Account) (readers, error) {

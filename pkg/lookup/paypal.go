@@ -3,7 +3,9 @@ package lookup
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
@@ -18,10 +20,13 @@ var paypal = API{
 	Docs:       "https://developer.paypal.com/docs/api/payments/v2/",
 	Live:       "https://api-m.paypal.com",
 	Test:       "https://api-m.sandbox.paypal.com",
+	ByPayment:  true,
 	Credential: "the app's secret",
 	Settings:   []Setting{{Name: "client_id", Help: "the app's client id"}},
 	Rate:       10,
-	Pending:    longPending,
+	Leaves:     "by order: orders cannot be searched by custom_id or invoice_id; disputes, unless the hint is about one",
+	Pending:    3 * time.Hour, // developer.paypal.com/docs/api/orders/v2: a payer has three hours to approve
+
 	token: &tokenRequest{path: "/v1/oauth2/token",
 		auth: func(a Account) map[string]string { return basic(a.Settings["client_id"], a.Secret) }},
 	run:     paypalRun,
@@ -72,7 +77,7 @@ func paypalRun(a *asking) result {
 		if out.outcome != 0 || json.Unmarshal(body, &captured) != nil {
 			return out
 		}
-		if captured.Status != "PARTIALLY_REFUNDED" && captured.Status != "REFUNDED" {
+		if captured.Status != "PARTIALLY_REFUNDED" && captured.Status != "REFUNDED" && refund == "" {
 			return out
 		}
 		if purchase = captured.Related.IDs.Order; !askable(purchase) {
@@ -83,8 +88,11 @@ func paypalRun(a *asking) result {
 	if whole.outcome != 0 || a.next != nil {
 		return whole
 	}
+	if capture != "" && !slices.ContainsFunc(whole.facts, func(f webhook.Reading) bool { return f.Payment == capture }) {
+		return another
+	}
 	for _, f := range whole.facts {
-		if f.Fact == order.KindRefund {
+		if f.Fact == order.KindRefund || f.Fact == order.KindRefundFailed {
 			f.Payment = paypalCapture(f.Payment)
 		}
 		if capture == "" || f.Payment == capture && f.Fact != order.KindPaid {
@@ -145,8 +153,11 @@ func paypalReaders() (readers, error) {
 		{Type: "DECLINED", Kind: order.KindFailed},
 		{Type: "FAILED", Kind: order.KindFailed},
 	}
-	// A refund's capture is where its link named up leads. One that failed was never complete.
-	refunds := says("of.item.", webhook.Fact{Type: "up", Kind: order.KindRefund, When: map[string]string{"of.item.status": "COMPLETED"}})
+	// A refund's capture is where its link named up leads.
+	up := func(kind order.Kind, status string) webhook.Fact {
+		return webhook.Fact{Type: "up", Kind: kind, When: map[string]string{"of.item.status": status}}
+	}
+	refunds := says("of.item.", up(order.KindRefund, "COMPLETED"), up(order.KindRefundFailed, "FAILED"), up(order.KindRefundFailed, "CANCELLED"))
 	refunds.Type, refunds.Payment, refunds.Object = webhook.Paths{"item.rel"}, webhook.Paths{"item.href"}, webhook.Paths{"of.item.id"}
 	disputed := func(at string, facts ...webhook.Fact) webhook.Layout {
 		return webhook.Layout{ID: webhook.Paths{"dispute_id"}, Type: webhook.Paths{"=dispute"}, Time: webhook.Paths{at},

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice/pkg/event"
@@ -45,6 +46,23 @@ var another = result{outcome: Unreadable, why: "the answer is about another obje
 
 func unreadable(err error) result { return result{outcome: Unreadable, why: err.Error()} }
 
+// and is both results, or the one that is no answer.
+func (r result) and(other result) result {
+	switch {
+	case r.outcome != 0:
+		return r
+	case other.outcome != 0:
+		return other
+	}
+	r.facts = append(r.facts, other.facts...)
+	return r
+}
+
+// paid says whether money was taken: then there may be refunds and disputes of it.
+func (r result) paid() bool {
+	return slices.ContainsFunc(r.facts, func(f webhook.Reading) bool { return f.Fact == order.KindPaid })
+}
+
 // step makes facts of the target's: they are what the look-up of its object said.
 func (r result) step(t Target, mode event.Mode) Step {
 	s := Step{Outcome: r.outcome, Why: r.why}
@@ -52,10 +70,18 @@ func (r result) step(t Target, mode event.Mode) Step {
 		return s
 	}
 	s.Outcome = Answered
+	type identity struct {
+		kind            order.Kind
+		payment, object string
+	}
+	stated := map[identity]bool{}
 	for _, f := range r.facts {
-		if f.Fact == order.KindNone || f.Fact == order.KindRefundTotal && f.Amount == 0 {
+		// Several documents may state one fact, as an intent and its session do.
+		same := identity{f.Fact, f.Payment, f.Object}
+		if f.Fact == order.KindNone || f.Fact == order.KindRefundTotal && f.Amount == 0 || stated[same] {
 			continue
 		}
+		stated[same] = true
 		f.ID, f.Type, f.Trust, f.Subject = "", "", "", subject(t.Object)
 		if f.Mode == "" {
 			f.Mode = mode
@@ -111,7 +137,7 @@ func compile(documents map[string][]statement) (readers, error) {
 }
 
 // read reads a document about an object. The object's id is that of the statements
-// about the whole document; the result is another if it is not id.
+// about the whole document; the result is another if it is not id. An empty id is any.
 func (r readers) read(document, id string, body []byte) result {
 	var out result
 	for _, s := range r[document] {
@@ -132,7 +158,7 @@ func (r readers) read(document, id string, body []byte) result {
 			switch {
 			case err != nil:
 				return unreadable(err)
-			case ok && len(s.each) == 0 && reading.ID != id:
+			case ok && len(s.each) == 0 && id != "" && reading.ID != id:
 				return another
 			case ok:
 				out.facts = append(out.facts, reading)
@@ -145,28 +171,79 @@ func (r readers) read(document, id string, body []byte) result {
 var (
 	errNoList  = errors.New("the answer has something other than a list where a list must be")
 	errNotJSON = errors.New("the answer is not a JSON object")
+	errCircle  = errors.New("a page of the answer leads to itself")
 )
 
-// items wraps each item of the list at a path of keys joined by dots with the document
-// around it. A list that is absent or null has none.
-func items(document []byte, path string) ([][]byte, error) {
+// listAt is the list at a path of keys joined by dots; an empty path is the document
+// itself. found is false if it is absent or null.
+func listAt(document []byte, path string) (list []json.RawMessage, found bool, err error) {
 	at := json.RawMessage(document)
-	for key := range strings.SplitSeq(path, ".") {
+	for path != "" {
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(at, &object); err != nil {
-			return nil, errNotJSON
+			return nil, false, errNotJSON
 		}
-		if at = object[key]; len(at) == 0 || bytes.Equal(at, []byte("null")) {
-			return nil, nil
+		var key string
+		key, path, _ = strings.Cut(path, ".")
+		if at = object[key]; len(at) == 0 {
+			return nil, false, nil
 		}
 	}
-	var list []json.RawMessage
+	if bytes.Equal(bytes.TrimSpace(at), []byte("null")) {
+		return nil, false, nil
+	}
 	if err := json.Unmarshal(at, &list); err != nil {
-		return nil, errNoList
+		return nil, false, errNoList
 	}
+	return list, true, nil
+}
+
+// items wraps each item of the list at a path with the document around it, which is
+// without the list: a thousand items are not a thousand times all of them. A list that
+// is absent or null has none.
+func items(document []byte, path string) ([][]byte, error) {
+	list, _, err := listAt(document, path)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	around := without(document, path)
 	out := make([][]byte, len(list))
 	for i, item := range list {
-		out[i] = fmt.Appendf(nil, `{"item":%s,"of":%s}`, item, document)
+		out[i] = fmt.Appendf(nil, `{"item":%s,"of":%s}`, item, around)
 	}
 	return out, nil
+}
+
+// with is a document with a list that came apart from it; what is no object stays so.
+func with(document []byte, key string, list []json.RawMessage) []byte {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(document, &object) != nil || object == nil {
+		return document
+	}
+	if list == nil {
+		list = []json.RawMessage{}
+	}
+	object[key] = written(list)
+	return written(object)
+}
+
+// without is a document in which listAt has found a path, without what is there.
+func without(document []byte, path string) []byte {
+	key, rest, deeper := strings.Cut(path, ".")
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(document, &object)
+	if deeper {
+		object[key] = without(object[key], rest)
+	} else {
+		delete(object, key)
+	}
+	return written(object)
+}
+
+func written(of any) []byte {
+	text, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // of what was just read
+	}
+	return text
 }

@@ -11,18 +11,6 @@ func one(path string) func(*asking) result {
 	return func(a *asking) result { return a.document("payment", path, a.target.Payment) }
 }
 
-// document asks for an object by its id, and reads what it says.
-func (a *asking) document(document, path, id string) result {
-	if !askable(id) {
-		return unaskable(id)
-	}
-	body, ok := a.ask(a.get(path, id))
-	if !ok {
-		return result{}
-	}
-	return a.read(document, id, body)
-}
-
 // testing gives facts the mode of a provider that says whether a payment is a test's;
 // a layout reads the opposite, whether it is live.
 func (r result) testing(is *bool) result {

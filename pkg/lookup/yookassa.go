@@ -2,41 +2,63 @@ package lookup
 
 import (
 	"encoding/json"
+	"net/url"
+	"strings"
 	"time"
 
 	"sluice/pkg/order"
 	"sluice/pkg/webhook"
 )
 
-// yookassa: a payment with the total of its refunds
-// (yookassa.ru/developers/api#get_payment). Canceled also means failed: the reason
+// yookassa: a payment and its refunds (yookassa.ru/developers/api#get_payment,
+// …#get_refunds_list, …/using-api/lists). Canceled also means failed: the reason
 // tells them apart (yookassa.ru/developers/payment-acceptance/after-the-payment/declined-payments).
 var yookassa = API{
 	Provider:   "yookassa",
 	Docs:       "https://yookassa.ru/developers/api#get_payment",
 	Live:       "https://api.yookassa.ru",
 	Test:       "https://api.yookassa.ru",
+	ByPayment:  true,
 	Credential: "the shop's secret key",
 	Settings:   []Setting{{Name: "shop_id", Help: "the shop's id at YooKassa"}, orderSetting("metadata.order_id")},
 	Rate:       10,
-	Pending:    longPending,
+	Pending:    time.Hour, // yookassa.ru/developers/payment-acceptance/getting-started: a payment waits an hour for its payer
+	Leaves:     "by order: payments cannot be listed by their metadata; disputes",
 	auth: func(a Account, _ time.Time) map[string]string {
 		return basic(a.Settings["shop_id"], a.Secret)
 	},
 	run: func(a *asking) result {
 		id := a.target.Payment
-		if !askable(id) {
-			return unaskable(id)
-		}
-		body, ok := a.ask(a.get("/v3/payments/%s", id))
-		if !ok {
-			return result{}
+		body, out := a.open("payment", "/v3/payments/%s", id)
+		if body == nil {
+			return out
 		}
 		var payment struct {
-			Test *bool `json:"test"`
+			Test     *bool `json:"test"`
+			Refunded *struct {
+				Value string `json:"value"`
+			} `json:"refunded_amount"`
 		}
-		_ = json.Unmarshal(body, &payment) // what is no JSON is found below
-		return a.read("payment", id, body).testing(payment.Test)
+		if !member(body, &payment) {
+			return unreadable(errNotJSON)
+		}
+		if r := payment.Refunded; out.paid() && r != nil && strings.Trim(r.Value, "0.") != "" {
+			first := "/v3/refunds?limit=100&payment_id=" + url.QueryEscape(id)
+			refunds, end, ok := a.list(first, "items", func(page []byte, _ []json.RawMessage) (string, error) {
+				var list struct {
+					Next string `json:"next_cursor"`
+				}
+				if member(page, &list) && list.Next != "" {
+					return first + "&cursor=" + url.QueryEscape(list.Next), nil
+				}
+				return "", nil
+			})
+			if !ok {
+				return end
+			}
+			out = out.and(a.each("refund", id, refunds))
+		}
+		return out.testing(payment.Test)
 	},
 	readers: func(a Account) (readers, error) {
 		says := func(at, amount string, facts ...webhook.Fact) webhook.Layout {
@@ -47,6 +69,8 @@ var yookassa = API{
 			}
 			return l
 		}
+		refund := says("created_at", "amount", webhook.Fact{Type: "succeeded", Kind: order.KindRefund})
+		refund.Order, refund.Payment, refund.Object = nil, webhook.Paths{"payment_id"}, webhook.Paths{"id"}
 		const reason = "cancellation_details.reason"
 		canceled := []webhook.Fact{}
 		for _, calledOff := range []string{"canceled_by_merchant", "expired_on_confirmation", "expired_on_capture"} {
@@ -58,7 +82,6 @@ var yookassa = API{
 				webhook.Fact{Type: "canceled", Kind: order.KindFailed},
 				webhook.Fact{Type: "pending", Kind: order.KindPending},
 				webhook.Fact{Type: "waiting_for_capture", Kind: order.KindPending})...)},
-			{given: []string{"refunded_amount.value"}, layout: says("", "refunded_amount", webhook.Fact{Type: "succeeded", Kind: order.KindRefundTotal})},
-		}})
+		}, "refund": {{layout: refund}}})
 	},
 }

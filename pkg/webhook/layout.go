@@ -312,6 +312,17 @@ func (l Layout) compile() (*layout, error) {
 	return c, errors.Join(problems...)
 }
 
+// Places are the decimal places in which a built-in provider counts a currency, by its
+// code, where they are not ISO 4217's: its API counts as its webhooks do.
+func Places(provider string) map[string]int {
+	if p, ok := builtin[provider].(interface{ places() map[string]int }); ok {
+		return p.places()
+	}
+	return nil
+}
+
+func (c *layout) places() map[string]int { return c.decimals }
+
 // TimeRepeats is Provider's.
 func (c *layout) TimeRepeats() bool { return c.timeRepeats }
 

@@ -17,8 +17,8 @@ type providersCmd struct {
 
 func (providersCmd) Help() string {
 	return `Says how each built-in provider signs, what its signature covers and what it does not, where an event's id
-comes from, whether its events are believed or only hints, for how long it repeats a delivery, and what it needs. With
-a name also an entry of the endpoints file to begin with.
+comes from, whether its events are believed or only hints, for how long it repeats a delivery, by what its API can be
+asked (look-up), and what it needs. With a name also an entry of the endpoints file to begin with.
 
 Examples:
   sluice providers
@@ -54,9 +54,9 @@ func (k providersCmd) Run(c *console) error {
 		printProvider(p, all[0])
 		return nil
 	}
-	rows := [][]string{{p.Bold("provider"), p.Bold("trust"), p.Bold("repeats"), p.Bold("needs"), p.Bold("signature")}}
+	rows := [][]string{{p.Bold("provider"), p.Bold("trust"), p.Bold("repeats"), p.Bold("look-up"), p.Bold("needs"), p.Bold("signature")}}
 	for _, one := range all {
-		rows = append(rows, []string{one.Name, one.Kind(), one.Retries, one.Needs(), plainText(one.Signature)})
+		rows = append(rows, []string{one.Name, one.Kind(), one.Retries, one.Asked(), one.Needs(), plainText(one.Signature)})
 	}
 	p.Table(rows)
 	p.Line("\n%s", p.Dim("sluice providers NAME tells all about one."))

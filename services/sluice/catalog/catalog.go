@@ -53,6 +53,8 @@ type Provider struct {
 	OrderPaths []string `json:"order_paths,omitempty"`
 	// Lookup is how its API is asked; nil if Sluice does not ask it.
 	Lookup *Lookup `json:"look_up,omitempty"`
+	// Silent says why it cannot be asked, where that was looked into.
+	Silent string `json:"no_look_up,omitempty"`
 }
 
 // Lookup is how a provider's API is asked.
@@ -63,6 +65,12 @@ type Lookup struct {
 	Credential string    `json:"credential"`
 	Settings   []Setting `json:"settings,omitempty"`
 	Rate       float64   `json:"rate"`
+	// Pending is after how long an order that nothing has decided is asked about.
+	Pending string `json:"pending"`
+	// ByPayment and ByOrder say by which id it can be asked; Leaves is what it does not tell.
+	ByPayment bool   `json:"by_payment"`
+	ByOrder   bool   `json:"by_order"`
+	Leaves    string `json:"leaves_untold,omitempty"`
 	// Required: without it an endpoint refuses to start.
 	Required bool `json:"required"`
 }
@@ -125,8 +133,10 @@ func describe(p webhook.Provider) Provider {
 	if o, ok := p.(webhook.Ordered); ok {
 		out.Order, out.OrderPaths = true, o.OrderPaths()
 	}
+	out.Silent = lookup.Silent(p.Name())
 	if api, ok := lookup.For(p.Name()); ok {
-		out.Lookup = &Lookup{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Required: f.Trust == event.Hint}
+		out.Lookup = &Lookup{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Pending: span(api.Pending),
+			ByPayment: api.ByPayment, ByOrder: api.ByOrder, Leaves: api.Leaves, Required: f.Trust == event.Hint}
 		for _, s := range api.Settings {
 			out.Lookup.Settings = append(out.Lookup.Settings, Setting{s.Name, s.Help, s.Default})
 		}
@@ -211,6 +221,23 @@ func (p Provider) Needs() string {
 		all = append(all, "a look-up that there is none of yet")
 	}
 	return strings.Join(all, ", ")
+}
+
+// Asked is by what its API can be asked, in short.
+func (p Provider) Asked() string {
+	if p.Lookup == nil {
+		return "no"
+	}
+	var all []string
+	for _, by := range []struct {
+		name string
+		can  bool
+	}{{"payment", p.Lookup.ByPayment}, {"order", p.Lookup.ByOrder}} {
+		if by.can {
+			all = append(all, by.name)
+		}
+	}
+	return "by " + strings.Join(all, ", ")
 }
 
 // Unusable says that it gives only hints and Sluice cannot ask its API: an endpoint

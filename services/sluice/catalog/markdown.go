@@ -17,11 +17,12 @@ func Markdown(all []Provider) string {
 	line("- **Trust**: of a *signed* event every decisive field is bound by its signature, or held to what is stored. A *hint* is kept and never believed: what it is about is asked of the provider's API, and the answer counts.")
 	line("- **Needs** is what an endpoint must have beside its secrets, or it refuses to start.")
 	line("- **Repeats** is for how long the provider delivers again by itself; what a person sends again there comes on top.")
+	line("- **Look-up** is by what its API can be asked, with a link to where the provider documents it: by the provider's payment id, and by the shop's order id.")
 	line("")
-	line("| Provider | Signature | Covered | Event id | Trust | Repeats | Answer | Needs |")
-	line("|---|---|---|---|---|---|---|---|")
+	line("| Provider | Signature | Covered | Event id | Trust | Repeats | Answer | Look-up | Needs |")
+	line("|---|---|---|---|---|---|---|---|---|")
 	for _, p := range all {
-		line("| [%s](#%s) `%s` | %s | %s | %s | %s | %s | %s | %s |", cell(p.Title), anchor(p.Name), p.Name, cell(p.Signature), cell(p.Covers), cell(p.ID), p.Kind(), p.Retries, cell(p.Answer), p.Needs())
+		line("| [%s](#%s) `%s` | %s | %s | %s | %s | %s | %s | %s | %s |", cell(p.Title), anchor(p.Name), p.Name, cell(p.Signature), cell(p.Covers), cell(p.ID), p.Kind(), p.Retries, cell(p.Answer), p.asked(), p.Needs())
 	}
 	for _, p := range all {
 		line("")
@@ -93,16 +94,29 @@ func (p Provider) Facts() (all [][2]string) {
 		add("Look-up", "none: Sluice cannot ask its API yet, so an endpoint of it refuses to start")
 	}
 	if l := p.Lookup; l != nil {
+		add("Look-up", fmt.Sprintf("%s, %s; at most %g requests a second; an order that nothing has decided is asked about after %s", p.Asked(), l.Docs, l.Rate, l.Pending))
+		add("Its credential", l.Credential)
 		settings := ""
 		for _, s := range l.Settings {
-			settings += fmt.Sprintf("; setting `%s`: %s", s.Name, s.Help)
+			settings += fmt.Sprintf("; `%s`: %s", s.Name, s.Help)
 			if s.Default != "" {
 				settings += " (" + s.Default + ")"
 			}
 		}
-		add("Look-up", fmt.Sprintf("%s, at most %g requests a second; credential: %s%s", l.Docs, l.Rate, l.Credential, settings))
+		add("Its settings", strings.TrimPrefix(settings, "; "))
+		add("It does not tell", l.Leaves)
+	} else if p.Silent != "" {
+		add("Look-up", "none: "+p.Silent)
 	}
 	return all
+}
+
+// asked is Asked, with a link to the documentation.
+func (p Provider) asked() string {
+	if p.Lookup == nil {
+		return p.Asked()
+	}
+	return fmt.Sprintf("[%s](%s)", p.Asked(), p.Lookup.Docs)
 }
 
 func anchor(name string) string { return strings.ReplaceAll(name, "_", "-") }
