@@ -105,24 +105,28 @@ func (a *asking) list(first, at string, next onward) (all []json.RawMessage, end
 	}
 }
 
-// whole is of lists that have no pages.
-func whole([]byte, []json.RawMessage) (string, error) { return "", nil }
+// onePage is of lists that have no pages.
+func onePage([]byte, []json.RawMessage) (string, error) { return "", nil }
+
+// following leads through a list by the cursor at a path of each page, which the last
+// one has not.
+func following(first, parameter, path string) onward {
+	return func(page []byte, _ []json.RawMessage) (string, error) {
+		if next := text(page, path); next != "" {
+			return first + "&" + parameter + "=" + url.QueryEscape(next), nil
+		}
+		return "", nil
+	}
+}
 
 // skipping leads through a list by how many items were seen: until there is a page
 // that is empty, or all are there that the list says there are.
 func skipping(first, parameter string) onward {
 	seen := 0
 	return func(page []byte, items []json.RawMessage) (string, error) {
-		var list struct {
-			Total  *int `json:"total_count"`
-			Paging struct {
-				Total *int `json:"total"`
-			} `json:"paging"`
-		}
 		seen += len(items)
-		member(page, &list)
-		total := cmp.Or(list.Total, list.Paging.Total)
-		if len(items) == 0 || total != nil && seen >= *total {
+		total, err := strconv.Atoi(cmp.Or(text(page, "total_count"), text(page, "paging.total")))
+		if len(items) == 0 || err == nil && seen >= total {
 			return "", nil
 		}
 		return first + "&" + parameter + "=" + strconv.Itoa(seen), nil
@@ -171,7 +175,7 @@ func byPath(a *asking) result {
 	return result{outcome: Pointless, why: "the provider cannot search by " + a.account.Settings["order"]}
 }
 
-// member reads a member of an object; nothing if it is not there.
-func member(object []byte, into any) bool {
+// decoded reads an object into a value; false if it is none.
+func decoded(object []byte, into any) bool {
 	return json.Unmarshal(object, into) == nil && !bytes.Equal(bytes.TrimSpace(object), []byte("null"))
 }

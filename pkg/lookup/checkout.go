@@ -95,7 +95,7 @@ func checkoutRun(a *asking) (out result) {
 		var payment struct {
 			ID string `json:"id"`
 		}
-		if one.outcome != 0 || !member(body, &payment) || !askable(payment.ID) {
+		if one.outcome != 0 || !decoded(body, &payment) || !askable(payment.ID) {
 			return unreadable(errNotJSON)
 		}
 		if out = out.and(checkoutPayment(a, payment.ID, body).of(a.target.Order)); out.outcome != 0 || a.next != nil {
@@ -110,7 +110,7 @@ func checkoutRun(a *asking) (out result) {
 
 // checkoutPayment reads a payment with its actions, and the disputes of what was paid.
 func checkoutPayment(a *asking, id string, body []byte) result {
-	actions, end, ok := a.list("/payments/"+url.PathEscape(id)+"/actions", "", whole)
+	actions, end, ok := a.list("/payments/"+url.PathEscape(id)+"/actions", "", onePage)
 	if !ok {
 		return end
 	}

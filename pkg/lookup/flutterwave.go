@@ -56,16 +56,10 @@ func flutterwaveRun(a *asking) result {
 	}
 	first := "/v3/transactions?tx_ref=" + url.QueryEscape(a.target.Order)
 	payments, end, ok := a.list(first, "data", func(page []byte, _ []json.RawMessage) (string, error) {
-		var list struct {
-			Meta struct {
-				Page struct {
-					Current int `json:"current_page"`
-					Last    int `json:"total_pages"`
-				} `json:"page_info"`
-			} `json:"meta"`
-		}
-		if p := &list.Meta.Page; member(page, &list) && p.Current < p.Last {
-			return first + "&page=" + strconv.Itoa(p.Current+1), nil
+		current, _ := strconv.Atoi(text(page, "meta.page_info.current_page"))
+		last, _ := strconv.Atoi(text(page, "meta.page_info.total_pages"))
+		if current < last {
+			return first + "&page=" + strconv.Itoa(current+1), nil
 		}
 		return "", nil
 	})

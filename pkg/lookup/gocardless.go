@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
 	"time"
@@ -83,31 +82,11 @@ func goCardlessRun(a *asking) result {
 	if body == nil {
 		return out
 	}
-	var answer struct {
-		Payment struct {
-			Refunded json.Number `json:"amount_refunded"`
-		} `json:"payments"`
-	}
-	if !member(body, &answer) {
-		return unreadable(errNotJSON)
-	}
-	if back := answer.Payment.Refunded; !refunded && (back == "" || back == "0") || !out.paid() {
+	if back := text(body, "payments.amount_refunded"); !refunded && (back == "" || back == "0") || !out.paid() {
 		return out
 	}
 	first := "/refunds?limit=500&payment=" + url.QueryEscape(payment)
-	refunds, end, ok := a.list(first, "refunds", func(page []byte, _ []json.RawMessage) (string, error) {
-		var list struct {
-			Meta struct {
-				Cursors struct {
-					After string `json:"after"`
-				} `json:"cursors"`
-			} `json:"meta"`
-		}
-		if member(page, &list) && list.Meta.Cursors.After != "" {
-			return first + "&after=" + url.QueryEscape(list.Meta.Cursors.After), nil
-		}
-		return "", nil
-	})
+	refunds, end, ok := a.list(first, "refunds", following(first, "after", "meta.cursors.after"))
 	if !ok {
 		return end
 	}

@@ -68,7 +68,7 @@ var listings = map[string]Listing{
 		lists: []list{
 			{path: "/v1/payments", form: unix, items: "items", document: "payment", id: "id", page: "skip", next: counted,
 				query: "count=100&from={since}&to={until}"},
-			{path: "/v1/refunds", form: unix, items: "items", document: "refund", own: razorpayRefunds, id: "id", payment: "payment_id", page: "skip", next: counted,
+			{path: "/v1/refunds", form: unix, items: "items", document: "refund", id: "id", payment: "payment_id", page: "skip", next: counted,
 				query: "count=100&from={since}&to={until}"}}},
 
 	// yookassa.ru/developers/using-api/lists: by when they were made, three years back.
@@ -77,7 +77,7 @@ var listings = map[string]Listing{
 		lists: []list{
 			{path: "/v3/payments", form: rfc3339, items: "items", document: "payment", id: "id", page: "cursor", next: cursor("next_cursor"),
 				query: "limit=100&created_at.gte={since}&created_at.lt={until}"},
-			{path: "/v3/refunds", form: rfc3339, items: "items", document: "refund", own: yookassaRefunds, id: "id", payment: "payment_id", page: "cursor", next: cursor("next_cursor"),
+			{path: "/v3/refunds", form: rfc3339, items: "items", document: "refund", id: "id", payment: "payment_id", page: "cursor", next: cursor("next_cursor"),
 				query: "limit=100&created_at.gte={since}&created_at.lt={until}"}}},
 
 	// mercadopago.com/developers/en/reference/payments/_payments_search/get: by when a
@@ -149,10 +149,6 @@ func decimal(l webhook.Layout) webhook.Layout {
 }
 
 var (
-	razorpayRefunds = mustCompile("refund", part("payment_id", "amount", "currency",
-		webhook.Fact{Type: "processed", Kind: order.KindRefund}, webhook.Fact{Type: "failed", Kind: order.KindRefundFailed}))
-	yookassaRefunds = mustCompile("refund", decimal(part("payment_id", "amount.value", "amount.currency",
-		webhook.Fact{Type: "succeeded", Kind: order.KindRefund})))
 	mollieParts = readers{
 		"refund": mustCompile("refund", decimal(part("paymentId", "amount.value", "amount.currency",
 			webhook.Fact{Type: "processing", Kind: order.KindRefund}, webhook.Fact{Type: "refunded", Kind: order.KindRefund},

@@ -30,7 +30,7 @@ var paddle = API{
 		if body == nil || !out.paid() {
 			return out
 		}
-		adjustments, end, ok := a.list("/adjustments?per_page=50&transaction_id="+url.QueryEscape(id), "data", paddleNext)
+		adjustments, end, ok := a.list("/adjustments?per_page=50&transaction_id="+url.QueryEscape(id), "data", paddleOnward)
 		if !ok {
 			return end
 		}
@@ -71,21 +71,14 @@ var paddle = API{
 	},
 }
 
-// paddleNext goes where a page says that the next one is: there is an address even
-// after the last. Only its query is taken, so it is the same place.
-func paddleNext(page []byte, _ []json.RawMessage) (string, error) {
-	var list struct {
-		Meta struct {
-			Pagination struct {
-				Next string `json:"next"`
-				More bool   `json:"has_more"`
-			} `json:"pagination"`
-		} `json:"meta"`
-	}
-	if !member(page, &list) || !list.Meta.Pagination.More {
+// paddleOnward goes where a page says that the next one is. Only its query is taken, so
+// it is the same place.
+func paddleOnward(page []byte, _ []json.RawMessage) (string, error) {
+	address := paddleNext(page)
+	if address == "" {
 		return "", nil
 	}
-	next, err := url.Parse(list.Meta.Pagination.Next)
+	next, err := url.Parse(address)
 	if err != nil || next.RawQuery == "" {
 		return "", errCircle
 	}

@@ -128,3 +128,11 @@ func TestTheShopSaysWhereItsOrderIDIs(t *testing.T) {
 		t.Errorf("%s: %+v", step.Why, step.Facts)
 	}
 }
+
+func at(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return t.UTC()
+}

@@ -71,7 +71,7 @@ func razorpayRun(a *asking) result {
 		if body == nil {
 			return out
 		}
-		return razorpayRefunds(a, out)
+		return razorpayWithRefunds(a, out)
 	case !askable(a.target.Order):
 		return unaskable(a.target.Order)
 	}
@@ -85,18 +85,18 @@ func razorpayRun(a *asking) result {
 		var of struct {
 			ID, Receipt string
 		}
-		if !member(item, &of) || !askable(of.ID) {
+		if !decoded(item, &of) || !askable(of.ID) {
 			return unreadable(errNotJSON)
 		}
 		if of.Receipt != a.target.Order {
 			continue
 		}
-		payments, end, ok := a.list("/v1/orders/"+url.PathEscape(of.ID)+"/payments", "items", whole)
+		payments, end, ok := a.list("/v1/orders/"+url.PathEscape(of.ID)+"/payments", "items", onePage)
 		if !ok {
 			return end
 		}
 		for _, payment := range payments {
-			one := razorpayRefunds(a, a.read("payment", "", payment).of(a.target.Order))
+			one := razorpayWithRefunds(a, a.read("payment", "", payment).of(a.target.Order))
 			if out = out.and(one); out.outcome != 0 || a.next != nil {
 				return out
 			}
@@ -108,8 +108,8 @@ func razorpayRun(a *asking) result {
 	return out
 }
 
-// razorpayRefunds adds the refunds of a payment that was paid.
-func razorpayRefunds(a *asking, payment result) result {
+// razorpayWithRefunds adds the refunds of a payment that was paid.
+func razorpayWithRefunds(a *asking, payment result) result {
 	if payment.outcome != 0 || !payment.paid() {
 		return payment
 	}

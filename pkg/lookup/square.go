@@ -37,7 +37,7 @@ var square = API{
 				Refunds []string `json:"refund_ids"`
 			} `json:"payment"`
 		}
-		if !member(body, &answer) {
+		if !decoded(body, &answer) {
 			return unreadable(errNoList)
 		}
 		for _, id := range answer.Payment.Refunds {

@@ -121,7 +121,7 @@ func stripeRun(a *asking) result {
 			return stripeIntent(a, intent)
 		}
 		var charge stripeCharge
-		member(body, &charge)
+		decoded(body, &charge)
 		return out.and(stripeParts(a, "charge", id, charge))
 	}
 }
@@ -129,7 +129,7 @@ func stripeRun(a *asking) result {
 // stripeIntentOf is the intent that an object names, as its id.
 func stripeIntentOf(body []byte) (id string) {
 	var object stripeCharge
-	if member(body, &object) {
+	if decoded(body, &object) {
 		_ = json.Unmarshal(object.Intent, &id) // null: none
 	}
 	return id
@@ -146,8 +146,8 @@ func stripeIntent(a *asking, id string) result {
 // stripeIntentParts are the refunds and disputes of an intent.
 func stripeIntentParts(a *asking, body []byte) result {
 	var intent, charge stripeCharge
-	member(body, &intent)
-	member(intent.Latest, &charge)
+	decoded(body, &intent)
+	decoded(intent.Latest, &charge)
 	charge.Status = intent.Status
 	return stripeParts(a, "payment_intent", intent.ID, charge)
 }
@@ -176,17 +176,13 @@ func stripeParts(a *asking, by, id string, charge stripeCharge) (out result) {
 // stripeAfter leads from a page to what comes after its last item.
 func stripeAfter(first string) onward {
 	return func(page []byte, items []json.RawMessage) (string, error) {
-		var list struct {
-			More bool `json:"has_more"`
-		}
-		if !member(page, &list) || !list.More {
+		if more, _ := member(page, "has_more"); string(more) != "true" {
 			return "", nil
 		}
-		var last stripeCharge
-		if len(items) == 0 || !member(items[len(items)-1], &last) || last.ID == "" {
+		if len(items) == 0 {
 			return "", errCircle
 		}
-		return first + "&starting_after=" + url.QueryEscape(last.ID), nil
+		return first + "&starting_after=" + url.QueryEscape(text(items[len(items)-1], "id")), nil
 	}
 }
 
@@ -202,15 +198,7 @@ func stripeOrder(a *asking) (out result) {
 	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	first := "/v1/payment_intents/search?limit=100&expand[]=data.latest_charge&query=" +
 		url.QueryEscape("metadata['"+quoted.Replace(key)+"']:'"+quoted.Replace(a.target.Order)+"'")
-	items, end, ok := a.list(first, "data", func(page []byte, _ []json.RawMessage) (string, error) {
-		var search struct {
-			Next string `json:"next_page"`
-		}
-		if member(page, &search) && search.Next != "" {
-			return first + "&page=" + url.QueryEscape(search.Next), nil
-		}
-		return "", nil
-	})
+	items, end, ok := a.list(first, "data", following(first, "page", "next_page"))
 	if !ok {
 		return end
 	}

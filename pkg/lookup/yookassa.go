@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
 	"time"
@@ -39,20 +38,12 @@ var yookassa = API{
 				Value string `json:"value"`
 			} `json:"refunded_amount"`
 		}
-		if !member(body, &payment) {
+		if !decoded(body, &payment) {
 			return unreadable(errNotJSON)
 		}
 		if r := payment.Refunded; out.paid() && r != nil && strings.Trim(r.Value, "0.") != "" {
 			first := "/v3/refunds?limit=100&payment_id=" + url.QueryEscape(id)
-			refunds, end, ok := a.list(first, "items", func(page []byte, _ []json.RawMessage) (string, error) {
-				var list struct {
-					Next string `json:"next_cursor"`
-				}
-				if member(page, &list) && list.Next != "" {
-					return first + "&cursor=" + url.QueryEscape(list.Next), nil
-				}
-				return "", nil
-			})
+			refunds, end, ok := a.list(first, "items", following(first, "cursor", "next_cursor"))
 			if !ok {
 				return end
 			}
