@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"sluice/integration/harness"
 	"sluice/integration/receiver"
@@ -290,30 +289,37 @@ func TestKillsUnderLoadActOnceForEachOrder(t *testing.T) { // O41, O43
 // O44: a replay causes no effect: from the first offset, with half of the ledger gone,
 // and by a processor with other rules.
 func TestReplaysCauseNoEffectTwice(t *testing.T) { // O44
-	d, o := harness.New(t, 1), newOutside(t)
+	d, o := harness.New(t, 3), newOutside(t)
 	env := o.declare("")
 	ingress, merchant := d.Start("ingress"), d.Start("merchant", env...)
 	processor := d.Start("processor", env...)
 	d.Start("relay", env...)
 	const orders = 100
+	var half time.Time
 	for i := range orders {
+		if i == orders/2 {
+			half = time.Now().UTC()
+		}
 		pay(d, ingress, merchant, fmt.Sprintf("P-%d", i))
 	}
 	waitDone(d, orders)
-	replay := func(what string, env []string) {
+	d.Sound(nil)
+	published := len(d.Records(kafka.Status))
+	topic := d.Kafka.Topic(kafka.Raw)
+	replay := func(what string, env []string, to ...string) {
 		if code := processor.Stop(); code != 0 {
 			t.Fatalf("the processor ended with %d", code)
 		}
-		group := d.Kafka.Topic(kafka.Group)
-		var offsets kadm.Offsets
-		offsets.Add(kadm.Offset{Topic: d.Kafka.Topic(kafka.Raw), Partition: 0, At: 0, LeaderEpoch: -1})
-		if err := d.Admin().CommitAllOffsets(t.Context(), group, offsets); err != nil {
-			t.Fatalf("reset the offsets: %v", err)
+		args := []string{"--bootstrap-server", d.Kafka.Brokers[0], "--group", d.Kafka.Topic(kafka.Group), "--reset-offsets", "--execute"}
+		run(t, kafkaTool(t, "kafka-consumer-groups.sh"), append(args, to...)...)
+		all := int64(len(d.Records(kafka.Raw)))
+		if n := d.Committed(); n >= all {
+			t.Fatalf("%s: the offsets were not reset, they sum to %d", what, n)
 		}
 		processor = d.Start("processor", env...)
 		harness.Eventually(t, what+": everything is read again", 40*time.Second, func() error {
-			if n := d.Committed(); n != int64(len(d.Records(kafka.Raw))) {
-				return fmt.Errorf("offset %d", n)
+			if n := d.Committed(); n != all {
+				return fmt.Errorf("offsets sum to %d of %d", n, all)
 			}
 			return nil
 		})
@@ -324,13 +330,19 @@ func TestReplaysCauseNoEffectTwice(t *testing.T) { // O44
 		if n := d.Count("SELECT count(*) FROM order_transitions"); n != 2*orders {
 			t.Errorf("%s: %d transitions, want %d as before", what, n, 2*orders)
 		}
+		if n := len(d.Records(kafka.Status)); n != published {
+			t.Errorf("%s: %d status messages, want %d as before", what, n, published)
+		}
 	}
-	replay("from the first offset", env)
+	earliest := []string{"--topic", topic, "--to-earliest"}
+	replay("from the first offset", env, earliest...)
+	replay("from a time", env, "--topic", topic, "--to-datetime", half.Format("2006-01-02T15:04:05.000"))
+	replay("one partition from 0", env, "--topic", topic+":1", "--to-offset", "0")
 	d.Exec(`DELETE FROM processed_events WHERE get_byte(uuid_send(key), 15) % 2 = 0`)
-	replay("with half of the ledger gone", env)
+	replay("with half of the ledger gone", env, earliest...)
 	d.Exec(`DELETE FROM processed_events`)
 	other := o.declare(", delay: 1ms") // another version of the rules
-	replay("by a processor of other rules", other)
+	replay("by a processor of other rules", other, earliest...)
 	o.same()
 }
 
