@@ -86,6 +86,12 @@ type ReplayCounts struct {
 	Effects  int64 `json:"effects"` // caused or withdrawn
 }
 
+// Plus is the sum of both.
+func (c ReplayCounts) Plus(o ReplayCounts) ReplayCounts {
+	return ReplayCounts{Applied: c.Applied + o.Applied, NoChange: c.NoChange + o.NoChange, Held: c.Held + o.Held, Dead: c.Dead + o.Dead,
+		Changes: c.Changes + o.Changes, Effects: c.Effects + o.Effects}
+}
+
 // NewReplay is what somebody asks for.
 type NewReplay struct {
 	TopicID     [16]byte

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestColumnsAlignWhateverTheirStyle(t *testing.T) {
@@ -38,5 +39,22 @@ func TestAFileGetsNoColourAndNoMovingLines(t *testing.T) {
 	}
 	if text := out.String(); strings.Count(text, "… waiting for it\n") != 1 || strings.Count(text, "… still waiting\n") != 1 {
 		t.Errorf("each reason once: %q", text)
+	}
+}
+
+func TestABarSaysHowFarHowFastAndHowLongStill(t *testing.T) {
+	var out bytes.Buffer
+	b := New(&out).Bar(10)
+	defer b.End()
+	b.At(250, 1000, "lag 0:750")
+	const want = "  ━━━━━━━─────────────────────── 250 of 1000, 50/s, 15 s left  lag 0:750"
+	if got := b.line(New(&out), 5*time.Second); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	for d, want := range map[time.Duration]string{time.Millisecond: "less than 1 s", 59 * time.Second: "59 s", 61 * time.Second: "1 min 1 s",
+		90 * time.Minute: "1 h 30 min", 100 * time.Hour: "4 days"} {
+		if got := Roughly(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
 	}
 }
