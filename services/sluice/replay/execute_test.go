@@ -198,10 +198,13 @@ func TestAPlanThatTheWorldMovedUnderIsRefusedByName(t *testing.T) {
 		},
 		"was made anew": func(w *world) {
 			adm := kadm.NewClient(w.client)
-			_, err := adm.DeleteTopic(w.Context(), w.cfg.Topic(kafka.Raw))
+			before, err := w.place.World(w.Context(), time.Time{})
 			w.must(err)
-			for tick := time.Tick(50 * time.Millisecond); ; <-tick {
-				if r, err := adm.CreateTopic(w.Context(), 2, 1, nil, w.cfg.Topic(kafka.Raw)); err == nil && r.Err == nil {
+			_, err = adm.DeleteTopic(w.Context(), w.cfg.Topic(kafka.Raw))
+			w.must(err)
+			for tick := time.Tick(50 * time.Millisecond); ; <-tick { // what a broker tells may be a moment old
+				_, _ = adm.CreateTopic(w.Context(), 2, 1, nil, w.cfg.Topic(kafka.Raw))
+				if now, err := w.place.World(w.Context(), time.Time{}); err == nil && now.TopicID != before.TopicID {
 					return
 				}
 			}
