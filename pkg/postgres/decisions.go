@@ -116,7 +116,7 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 	audit := AuditEntry{At: now, Who: d.Who, Action: "review." + string(d.Action), Reason: d.Reason,
 		Subject: fmt.Sprintf("review item %d: %s %s", item.ID, item.Kind, item.Subject)}
 	if kind := ReviewKind(item.Kind); kind != ReviewHeld {
-		if d.Action != Dismiss && kind != ReviewLookup {
+		if d.Action != Dismiss && kind != ReviewLookup && kind != ReviewHanging {
 			return Decided{}, fmt.Errorf("%w: a review item of kind %s can only be dismissed", ErrDecision, item.Kind)
 		}
 		var letter DeadLetterRef
@@ -129,7 +129,7 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 			return done, err
 		}
 		switch kind {
-		case ReviewLookup:
+		case ReviewLookup, ReviewHanging:
 			err = tx.decideLookup(ctx, now, item.Subject, d.Action)
 		case ReviewDeadLetter:
 			err = tx.discardDeadLetter(ctx, now, d.Who, letter)

@@ -83,3 +83,53 @@ func encodeHeaders(hs []event.Header) []byte {
 	}
 	return b
 }
+
+// asking says of each reason whether a provider may know what is missing.
+var asking = []order.Reason{order.AwaitingPayment, order.AwaitingPredecessor, order.AwaitingOrder}
+
+// atLeastHeld is how long an event is held before its provider is asked: most of
+// what comes in the wrong order comes within seconds.
+const atLeastHeld = 5 * time.Second
+
+// AskAboutHeldEvents arms the look-ups of the payments of a source's held events that
+// lack what the provider may know, when half of their grace is over: a person is asked
+// only if the answer does not settle it. Each is asked about once for its reason. Up to
+// limit are armed for each reason; more says to call again.
+func (s *Store) AskAboutHeldEvents(ctx context.Context, now time.Time, source string, limit int) (asked int, more bool, err error) {
+	err = s.InTx(ctx, func(tx Tx) error {
+		asked, more = 0, false
+		nos, err := tx.nameNos(ctx, source)
+		if err != nil {
+			return err
+		}
+		var orderNos []int64
+		var events []pgtype.UUID
+		var toArm []arming
+		for _, reason := range asking {
+			half := tx.store.graces[reason] / 2
+			rows, err := tx.q.UnaskedHeldEvents(ctx, dbgen.UnaskedHeldEventsParams{Reason: int16(reason), SourceNo: nos[source], N: int32(limit),
+				Until: timestamp(now.Add(half)), HeldBefore: timestamp(now.Add(-atLeastHeld))})
+			if err != nil {
+				return fmt.Errorf("find held events: %w", err)
+			}
+			more = more || len(rows) == limit
+			for _, r := range rows {
+				orderNos, events = append(orderNos, r.OrderNo), append(events, r.EventHash)
+				toArm = append(toArm, arming{object: object{nos[source], r.PaymentID}, endpointNo: r.EndpointNo, lane: LaneHanging, orderNo: r.OrderNo, event: r.EventHash,
+					target: Target{Object: r.PaymentID, Type: r.EventType, Order: r.OrderID, Payment: r.PaymentID, Subject: r.ObjectID,
+						Amount: r.Amount, Currency: r.Currency, Time: atMillis(r.OccurredAt)}})
+			}
+		}
+		if asked = len(toArm); asked == 0 {
+			return nil
+		}
+		if err := tx.armBeside(ctx, now, nos[source], toArm); err != nil {
+			return err
+		}
+		return wrap("mark held events as asked about", tx.q.MarkHeldEventsAsked(ctx, timestamp(now), orderNos, events))
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("ask about the held events of source %s: %w", source, err)
+	}
+	return asked, more, nil
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"sluice/pkg/order"
@@ -75,7 +76,7 @@ func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]orde
 			continue
 		}
 		verdicts[i] = order.Held
-		wanted[o] = arming{o, nos[h.Endpoint], h.Target}
+		wanted[o] = arming{object: o, endpointNo: nos[h.Endpoint], target: h.Target, reviewAt: tx.store.graces.due(order.AwaitingProvider, now)}
 	}
 	armed := make(map[object]int64, len(wanted))
 	var toArm []arming
@@ -86,12 +87,67 @@ func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]orde
 			toArm = append(toArm, w)
 		}
 	}
+	if err := tx.lanes(ctx, toArm); err != nil {
+		return nil, err
+	}
 	newly, err := tx.arm(ctx, now, toArm)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(armed, newly)
 	return verdicts, tx.addHints(ctx, now, hints, about, nos, armed, verdicts)
+}
+
+// vouches is for how many hints that wait the name of a known order speaks: whoever
+// knows one order's name could put it on any number of invented payments.
+const vouches = 3
+
+// lanes parts the hints that name something we know from what anybody can have made.
+func (tx Tx) lanes(ctx context.Context, hints []arming) error {
+	if len(hints) == 0 {
+		return nil
+	}
+	slices.SortFunc(hints, func(a, b arming) int { return compareObjects(a.object, b.object) })
+	var ids []string
+	payments := map[payment]link{}
+	for _, h := range hints {
+		if h.target.Payment != "" {
+			payments[payment{h.sourceNo, h.target.Payment}] = link{}
+		}
+		if h.target.Order != "" {
+			ids = append(ids, h.target.Order)
+		}
+	}
+	known := map[payment]link{}
+	if err := tx.findPayments(ctx, slices.Collect(maps.Keys(payments)), known); err != nil {
+		return err
+	}
+	orders := map[string]int64{}
+	if err := tx.findOrders(ctx, ids, orders); err != nil {
+		return err
+	}
+	rows, err := tx.q.CountWaitingHints(ctx, vouches, slices.Collect(maps.Keys(orders)))
+	if err != nil {
+		return fmt.Errorf("count the hints of orders: %w", err)
+	}
+	waiting := map[string]int64{}
+	for _, r := range rows {
+		waiting[r.OrderID] = r.Waiting
+	}
+	for i := range hints {
+		h := &hints[i]
+		_, paid := known[payment{h.sourceNo, h.target.Payment}]
+		switch named := orders[h.target.Order] != 0; {
+		case paid:
+			h.lane = LaneHint
+		case named && waiting[h.target.Order] < vouches:
+			waiting[h.target.Order]++
+			h.lane = LaneHint
+		default:
+			h.lane = LaneStranger
+		}
+	}
+	return nil
 }
 
 // sameAs says whether the stored target leads to the same requests. Its time may

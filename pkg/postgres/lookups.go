@@ -24,6 +24,10 @@ type Lookup struct {
 	ArmedAt, BeganAt time.Time
 	// Attempt counts from 1 since it is open.
 	Attempt int
+	// Lane is for whom it is. Hanging: an order or a held event waits for it too, which
+	// ends by itself.
+	Lane    Lane
+	Hanging bool
 
 	owner    string
 	sourceNo int16
@@ -42,6 +46,18 @@ type Target struct {
 	Currency                      string
 	Time                          time.Time
 }
+
+// Lane is for whom a look-up is: each lane has its share of the requests. In each the
+// longest due is asked about first.
+type Lane int16
+
+// The lanes.
+const (
+	LaneHint     Lane = iota // for a hint that names a payment or an order that we know
+	LaneHanging              // for an order that is pending, or an event that is held
+	LaneStranger             // for a hint that names nothing we know: anybody can have made it
+	LaneRetry                // the same, of which the provider knows nothing either
+)
 
 // LookupProblem is why an attempt brought no answer; a bounded set.
 type LookupProblem string
@@ -74,32 +90,48 @@ func (p LookupProblem) String() string { return lookupProblems[p] }
 // space in it.
 func LookupSubject(source, object string) string { return source + " " + object }
 
-// ClaimLookups gives owner up to limit of the open look-ups of one source that are
-// due, the least often asked about first and of these the longest due, and no other
-// owner for as long as lease says. It
-// returns at once and locks nothing afterwards: several reconcilers may claim at any
-// time, and what one that died had claimed is due again after its lease. The
+// LookupClaim is a wish for up to Limit look-ups of one source and lane, for as long as
+// Lease.
+type LookupClaim struct {
+	Owner, Source string
+	Lane          Lane
+	Limit         int
+	Lease         time.Duration
+}
+
+// ClaimLookups gives the owner open look-ups that are due, the longest due first, and
+// no other owner for as long as the lease.
+// It returns at once and locks nothing afterwards: several reconcilers may claim at
+// any time, and what one that died had claimed is due again after its lease. The
 // provider must be asked after the claim, or the answer may be older than the hint.
-func (s *Store) ClaimLookups(ctx context.Context, now time.Time, owner, source string, limit int, lease time.Duration) (claimed []Lookup, err error) {
+//
+// What is not wanted any more, because its order is decided or its event no longer
+// held, is closed and not given; more says that others may be due.
+func (s *Store) ClaimLookups(ctx context.Context, now time.Time, c LookupClaim) (claimed []Lookup, more bool, err error) {
 	err = s.InTx(ctx, func(tx Tx) error {
 		claimed = nil
-		nos, err := tx.nameNos(ctx, source)
+		nos, err := tx.nameNos(ctx, c.Source)
 		if err != nil {
 			return err
 		}
-		rows, err := tx.q.ClaimLookups(ctx, dbgen.ClaimLookupsParams{Now: timestamp(now), LeaseUntil: timestamp(now.Add(lease)),
-			Owner: pgtype.Text{String: owner, Valid: true}, SourceNo: nos[source], N: int32(limit)})
+		rows, err := tx.q.ClaimLookups(ctx, dbgen.ClaimLookupsParams{Now: timestamp(now), LeaseUntil: timestamp(now.Add(c.Lease)),
+			Owner: pgtype.Text{String: c.Owner, Valid: true}, SourceNo: nos[c.Source], Lane: int16(c.Lane), N: int32(c.Limit)})
+		if err != nil {
+			return err
+		}
+		more = len(rows) == c.Limit
+		idle, err := tx.closeIdle(ctx, now, c.Source, nos[c.Source], rows)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			l := Lookup{Source: source, ArmedAt: r.ArmedAt.Time, BeganAt: r.BegunAt.Time, Attempt: int(r.Attempts),
-				Target: Target{Object: r.Object, Type: r.EventType, Order: r.OrderID, Payment: r.PaymentID, Subject: r.Subject,
-					Amount: r.Amount, Currency: r.Currency},
-				owner: owner, sourceNo: nos[source], arming: r.Begun}
-			if r.OccurredAt != 0 {
-				l.Time = time.UnixMilli(r.OccurredAt)
+			if idle[r.Object] {
+				continue
 			}
+			l := Lookup{Source: c.Source, ArmedAt: r.ArmedAt.Time, BeganAt: r.BegunAt.Time, Attempt: int(r.Attempts),
+				Target: Target{Object: r.Object, Type: r.EventType, Order: r.OrderID, Payment: r.PaymentID, Subject: r.Subject,
+					Amount: r.Amount, Currency: r.Currency, Time: atMillis(r.OccurredAt)},
+				Lane: c.Lane, Hanging: r.OrderNo.Valid, owner: c.Owner, sourceNo: nos[c.Source], arming: r.Begun}
 			if l.Endpoint, err = tx.nameOf(ctx, r.EndpointNo); err != nil {
 				return err
 			}
@@ -108,10 +140,70 @@ func (s *Store) ClaimLookups(ctx context.Context, now time.Time, owner, source s
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim look-ups of source %s: %w", source, err)
+		return nil, false, fmt.Errorf("claim look-ups of source %s: %w", c.Source, err)
 	}
 	slices.SortFunc(claimed, func(a, b Lookup) int { return cmp.Or(a.ArmedAt.Compare(b.ArmedAt), cmp.Compare(a.Object, b.Object)) })
-	return claimed, nil
+	return claimed, more, nil
+}
+
+// closeIdle closes those of claimed look-ups that are for nobody any more.
+func (tx Tx) closeIdle(ctx context.Context, now time.Time, source string, sourceNo int16, rows []dbgen.ClaimLookupsRow) (map[string]bool, error) {
+	arg := dbgen.IdleLookupsParams{SourceNo: sourceNo, Pending: int16(order.Pending)}
+	for _, r := range rows {
+		if r.OrderNo.Valid {
+			arg.Objects, arg.OrderNos, arg.EventHashes = append(arg.Objects, r.Object), append(arg.OrderNos, r.OrderNo.Int64), append(arg.EventHashes, r.EventHash)
+		}
+	}
+	if len(arg.Objects) == 0 {
+		return nil, nil
+	}
+	objects, err := tx.q.IdleLookups(ctx, arg)
+	if err != nil || len(objects) == 0 {
+		return nil, wrap("find look-ups for nobody", err)
+	}
+	if err := tx.closeLookups(ctx, now, source, sourceNo, objects, MovedOn); err != nil {
+		return nil, err
+	}
+	idle := map[string]bool{}
+	for _, o := range objects {
+		idle[o] = true
+	}
+	return idle, nil
+}
+
+// closeLookups closes look-ups without an answer; how says why.
+func (tx Tx) closeLookups(ctx context.Context, now time.Time, source string, sourceNo int16, objects []string, how ReviewDecision) error {
+	closed, err := tx.q.CloseLookups(ctx, timestamp(now), sourceNo, objects)
+	if err != nil {
+		return fmt.Errorf("close look-ups: %w", err)
+	}
+	return tx.settleLookupItems(ctx, source, closed, how)
+}
+
+// settleLookupItems settles what people were asked about look-ups.
+func (tx Tx) settleLookupItems(ctx context.Context, source string, objects []string, how ReviewDecision) error {
+	subjects := make([]string, len(objects))
+	for i, o := range objects {
+		subjects[i] = LookupSubject(source, o)
+	}
+	for _, kind := range []ReviewKind{ReviewLookup, ReviewHanging} {
+		if err := tx.settleReviewItems(ctx, kind, subjects, how); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EndLookup closes a look-up that no hint waits for and that has been asked about for
+// long enough. A review item about it stays open. If a hint has come meanwhile, it
+// does nothing: the lease ends by itself.
+func (s *Store) EndLookup(ctx context.Context, now time.Time, l Lookup) error {
+	err := s.InTx(ctx, func(tx Tx) error {
+		_, err := tx.q.EndLookup(ctx, dbgen.EndLookupParams{Now: timestamp(now), SourceNo: l.sourceNo, Object: l.Object, Begun: l.arming,
+			Owner: pgtype.Text{String: l.owner, Valid: true}})
+		return err
+	})
+	return wrap(fmt.Sprintf("end the look-up of %s of source %s", l.Object, l.Source), err)
 }
 
 // AnswerLookup says that the provider has answered and that all it said is in the
@@ -130,7 +222,7 @@ func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup) (sett
 		if settled, err = tx.settleHints(ctx, now, l.sourceNo, l.Object, l.arming); err != nil {
 			return err
 		}
-		return tx.settleReviewItems(ctx, ReviewLookup, []string{LookupSubject(l.Source, l.Object)}, Answered)
+		return tx.settleLookupItems(ctx, l.Source, []string{l.Object}, Answered)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("answer the look-up of %s of source %s: %w", l.Object, l.Source, err)
@@ -143,7 +235,7 @@ func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup) (sett
 // its grace is over. If somebody else has claimed it meanwhile, or it was answered,
 // it does nothing.
 func (s *Store) RetryLookup(ctx context.Context, l Lookup, at time.Time, problem LookupProblem) error {
-	err := dbgen.New(s.pool).RetryLookup(ctx, dbgen.RetryLookupParams{DueAt: timestamp(at), Problem: string(problem), SourceNo: l.sourceNo,
+	err := dbgen.New(s.pool).RetryLookup(ctx, dbgen.RetryLookupParams{Strangers: int16(LaneStranger), Retries: int16(LaneRetry), DueAt: timestamp(at), Problem: string(problem), SourceNo: l.sourceNo,
 		Object: l.Object, Begun: l.arming, Attempts: int32(l.Attempt), Owner: pgtype.Text{String: l.owner, Valid: true}})
 	if err != nil {
 		return fmt.Errorf("give back the look-up of %s of source %s: %w", l.Object, l.Source, err)
@@ -154,19 +246,23 @@ func (s *Store) RetryLookup(ctx context.Context, l Lookup, at time.Time, problem
 // OpenLookups is how many look-ups of a source are open.
 type OpenLookups struct {
 	Source string
-	Open   int64
-	Since  time.Time // the oldest one
+	// Open are those that hints wait for, Since how long the oldest of them.
+	Open  int64
+	Since time.Time
+	// Hanging are those of orders that are pending and events that are held, and that
+	// no hint waits for.
+	Hanging int64
 }
 
 // OpenLookups counts the open look-ups of every source that has any.
 func (s *Store) OpenLookups(ctx context.Context) ([]OpenLookups, error) {
-	rows, err := dbgen.New(s.pool).OpenLookups(ctx)
+	rows, err := dbgen.New(s.pool).OpenLookups(ctx, int16(LaneHanging))
 	if err != nil {
 		return nil, fmt.Errorf("count open look-ups: %w", err)
 	}
 	open := make([]OpenLookups, len(rows))
 	for i, r := range rows {
-		open[i] = OpenLookups{r.Source, r.Armed, r.Since.Time}
+		open[i] = OpenLookups{Source: r.Source, Open: r.Open, Since: r.Since.Time, Hanging: r.Hanging}
 	}
 	return open, nil
 }
@@ -177,37 +273,71 @@ const maxLookupItems = 200
 
 // ReviewUnansweredLookups makes one review item of each look-up whose grace is over,
 // up to limit, and returns how many it took. Where there are many already, one item
-// of the source stands for the rest.
+// of the source stands for the rest. An order of which no payment is known, neither
+// to us nor to the provider, was never paid, and is nobody's work.
 func (tx Tx) ReviewUnansweredLookups(ctx context.Context, now time.Time, limit int) (int, error) {
 	rows, err := tx.q.TakeUnansweredLookups(ctx, timestamp(now), int32(limit))
 	if err != nil || len(rows) == 0 {
 		return 0, wrap("take unanswered look-ups", err)
 	}
-	open, err := tx.q.CountOpenReviewItems(ctx, string(ReviewLookup), maxLookupItems)
-	if err != nil {
-		return 0, fmt.Errorf("count review items of look-ups: %w", err)
+	open := map[ReviewKind]int64{}
+	for _, kind := range []ReviewKind{ReviewLookup, ReviewHanging} {
+		if open[kind], err = tx.q.CountOpenReviewItems(ctx, string(kind), maxLookupItems); err != nil {
+			return 0, fmt.Errorf("count review items of look-ups: %w", err)
+		}
 	}
 	for _, r := range rows {
 		source, err := tx.nameOf(ctx, r.SourceNo)
 		if err != nil {
 			return 0, err
 		}
-		why, attempts := LookupProblem(r.Problem).String(), ""
-		if r.Attempts > 0 {
-			attempts = fmt.Sprintf(" (attempt %d)", r.Attempts)
+		problem := LookupProblem(r.Problem)
+		if Lane(r.Lane) == LaneHanging && r.PaymentID == "" && (problem == LookupUnknown || problem == LookupUndecided) {
+			continue
 		}
-		item := dbgen.OpenReviewItemParams{Kind: string(ReviewLookup), Subject: LookupSubject(source, r.Object),
-			Detail: fmt.Sprintf("no answer about %q of source %q since %s: %s%s", r.Object, source, r.ArmedAt.Time.UTC().Format(time.RFC3339), why, attempts)}
-		if open >= maxLookupItems {
-			item.Subject = LookupSubject(source, "")
-			item.Detail = fmt.Sprintf("more look-ups of source %q have no answer than are listed one by one; is its endpoint flooded with forged hints?", source)
+		item := unanswered(source, r)
+		if kind := ReviewKind(item.Kind); open[kind] >= maxLookupItems {
+			item.Subject, item.OrderNo = LookupSubject(source, ""), pgtype.Int8{}
+			item.Detail = tooMany[kind](source)
 		}
 		if err := tx.q.OpenReviewItem(ctx, item); err != nil {
 			return 0, fmt.Errorf("open review item of a look-up: %w", err)
 		}
-		open++
+		open[ReviewKind(item.Kind)]++
 	}
 	return len(rows), nil
+}
+
+// unanswered is the review item of a look-up.
+func unanswered(source string, r dbgen.TakeUnansweredLookupsRow) dbgen.OpenReviewItemParams {
+	since, why, attempts := r.ArmedAt.Time.UTC().Format(time.RFC3339), LookupProblem(r.Problem).String(), ""
+	if r.Attempts > 0 {
+		attempts = fmt.Sprintf(" (attempt %d)", r.Attempts)
+	}
+	item := dbgen.OpenReviewItemParams{Kind: string(ReviewLookup), Subject: LookupSubject(source, r.Object), OrderNo: r.OrderNo,
+		Detail: fmt.Sprintf("no answer about %q of source %q since %s: %s%s", r.Object, source, since, why, attempts)}
+	if Lane(r.Lane) == LaneHanging {
+		item.Kind = string(ReviewHanging)
+		item.Detail = fmt.Sprintf("order %q is pending, and source %q has been asked about %q since %s: %s%s", r.OrderID, source, r.Object, since, why, attempts)
+	}
+	return item
+}
+
+var tooMany = map[ReviewKind]func(source string) string{
+	ReviewLookup: func(source string) string {
+		return fmt.Sprintf("more look-ups of source %q have no answer than are listed one by one; is its endpoint flooded with forged hints?", source)
+	},
+	ReviewHanging: func(source string) string {
+		return fmt.Sprintf("more orders paid at source %q are pending than are listed one by one; does its provider answer?", source)
+	},
+}
+
+// SettleHangingOrders settles the review items of orders that are pending no longer,
+// and returns how many it settled. Their look-ups close when they are claimed.
+func (tx Tx) SettleHangingOrders(ctx context.Context, now time.Time, limit int) (int, error) {
+	n, err := tx.q.SettleHangingOrders(ctx, dbgen.SettleHangingOrdersParams{Now: timestamp(now), Kind: string(ReviewHanging), Decision: string(MovedOn),
+		Pending: int16(order.Pending), N: int32(limit)})
+	return int(n), wrap("settle the review items of orders that moved on", err)
 }
 
 // decideLookup is a person's word on a look-up without an answer. refetch: it is
@@ -233,7 +363,7 @@ func (tx Tx) decideLookup(ctx context.Context, now time.Time, subject string, ac
 		}
 		return wrap("ask the provider again", err)
 	case Dismiss:
-		if n, err := tx.q.GiveUpLookup(ctx, timestamp(now), no, object); err != nil || n == 0 {
+		if closed, err := tx.q.CloseLookups(ctx, timestamp(now), no, []string{object}); err != nil || len(closed) == 0 {
 			return wrap("give up a look-up", err)
 		}
 		if _, err := tx.settleHints(ctx, now, no, object, maxArming); err != nil {
@@ -259,6 +389,12 @@ type arming struct {
 	object
 	endpointNo int16
 	target     Target
+	lane       Lane
+	// reviewAt is when a person is asked, if it is open for so long; zero: never.
+	reviewAt time.Time
+	// orderNo is the order that hangs, or the one of the event that is held; 0: none.
+	orderNo int64
+	event   pgtype.UUID
 }
 
 // arm makes sure that each object, one row each, will be asked about after this
@@ -270,7 +406,7 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 		return armed, nil
 	}
 	slices.SortFunc(objects, func(a, b arming) int { return compareObjects(a.object, b.object) })
-	arg := dbgen.ArmLookupsParams{Now: timestamp(now), ReviewAt: timestamp(tx.store.graces.due(order.AwaitingProvider, now))}
+	arg := dbgen.ArmLookupsParams{Now: timestamp(now)}
 	for _, o := range objects {
 		arg.SourceNos, arg.Objects = append(arg.SourceNos, o.sourceNo), append(arg.Objects, o.id)
 		arg.EndpointNos = append(arg.EndpointNos, o.endpointNo)
@@ -283,6 +419,8 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 			ms = t.Time.UnixMilli()
 		}
 		arg.OccurredAt = append(arg.OccurredAt, ms)
+		arg.Lanes, arg.OrderNos, arg.EventHashes = append(arg.Lanes, int16(o.lane)), append(arg.OrderNos, o.orderNo), append(arg.EventHashes, o.event)
+		arg.ReviewAt = append(arg.ReviewAt, pgtype.Timestamptz{Time: o.reviewAt, Valid: !o.reviewAt.IsZero()})
 	}
 	rows, err := tx.q.ArmLookups(ctx, arg)
 	if err != nil {
@@ -300,11 +438,9 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 func (tx Tx) awaitProvider(ctx context.Context, m *member, orderID string, now time.Time) error {
 	about := object{m.SourceNo, cmp.Or(m.PaymentID, m.ObjectID, m.EventID)}
 	target := Target{Object: about.id, Type: m.EventType, Order: orderID, Payment: m.PaymentID, Subject: m.ObjectID,
-		Amount: m.Amount, Currency: m.Currency}
-	if m.OccurredAt != 0 {
-		target.Time = time.UnixMilli(m.OccurredAt)
-	}
-	_, err := tx.arm(ctx, now, []arming{{about, m.EndpointNo, target}})
+		Amount: m.Amount, Currency: m.Currency, Time: atMillis(m.OccurredAt)}
+	_, err := tx.arm(ctx, now, []arming{{object: about, endpointNo: m.EndpointNo, target: target, lane: LaneHint,
+		reviewAt: tx.store.graces.due(order.AwaitingProvider, now)}})
 	if err == nil {
 		err = wrap("ask the provider at once", tx.q.HastenLookup(ctx, timestamp(now), about.sourceNo, about.id))
 	}
@@ -322,6 +458,14 @@ func (tx Tx) awaitProvider(ctx context.Context, m *member, orderID string, now t
 		return fmt.Errorf("hold an event for its provider: %w", err)
 	}
 	return nil
+}
+
+// atMillis is a stored time, zero if it is not known.
+func atMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }
 
 // errNoHint keeps hints that name nothing out of the tables.

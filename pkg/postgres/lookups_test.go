@@ -11,6 +11,7 @@ import (
 
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
 )
 
 // hint is one that states a payment of an order.
@@ -42,7 +43,7 @@ func (d desk) hold(now time.Time, hints ...postgres.Hint) (verdicts []order.Verd
 
 func (d desk) claimed(now time.Time, owner string) []postgres.Lookup {
 	d.Helper()
-	ls, err := d.ClaimLookups(d.Context(), now, owner, "psp", 100, time.Minute)
+	ls, err := testkit.ClaimLookups(d.Context(), d.Store, now, owner, "psp", 100)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestALookUpIsClaimedByOneReconcilerAtATime(t *testing.T) {
 	for r := range 4 {
 		all.Go(func() {
 			for range 2 * n / 5 {
-				ls, err := d.ClaimLookups(t.Context(), at, fmt.Sprint("r", r), "psp", 5, time.Minute)
+				ls, err := testkit.ClaimLookups(t.Context(), d.Store, at, fmt.Sprint("r", r), "psp", 5)
 				if err != nil {
 					t.Error(err)
 				}
@@ -113,7 +114,7 @@ func TestALookUpIsClaimedByOneReconcilerAtATime(t *testing.T) {
 	if ls := d.claimed(at.Add(2*time.Minute), "later"); len(ls) != n || ls[0].Attempt != 2 {
 		t.Errorf("%d are due again after the lease, want %d", len(ls), n)
 	}
-	if ls, err := d.ClaimLookups(t.Context(), at.Add(time.Hour), "r", "other", 5, time.Minute); err != nil || len(ls) != 0 {
+	if ls, err := testkit.ClaimLookups(t.Context(), d.Store, at.Add(time.Hour), "r", "other", 5); err != nil || len(ls) != 0 {
 		t.Errorf("another source has %v, %v", ls, err)
 	}
 }
@@ -366,7 +367,7 @@ func TestANewHintComesBeforeTheRetriesOfAFlood(t *testing.T) {
 		}
 	}
 	d.hold(at.Add(time.Minute), hint("real", "p", at.Add(time.Minute)))
-	ls, err := d.ClaimLookups(t.Context(), at.Add(2*time.Minute), "a", "psp", 1, time.Minute)
+	ls, err := testkit.ClaimLookups(t.Context(), d.Store, at.Add(2*time.Minute), "a", "psp", 1)
 	if err != nil || len(ls) != 1 || ls[0].Object != "p" {
 		t.Errorf("%+v, %v; want that of p", ls, err)
 	}
@@ -394,7 +395,7 @@ func TestHintsAndAnswersRaceAndNothingIsLeftBehind(t *testing.T) {
 	for r := range 3 {
 		answering.Go(func() {
 			for now := at; ; now = now.Add(6 * time.Second) {
-				ls, err := d.ClaimLookups(t.Context(), now, fmt.Sprint("r", r), "psp", 2, time.Minute)
+				ls, err := testkit.ClaimLookups(t.Context(), d.Store, now, fmt.Sprint("r", r), "psp", 2)
 				for _, l := range ls {
 					if _, err := d.AnswerLookup(t.Context(), now, l); err != nil {
 						t.Error(err)

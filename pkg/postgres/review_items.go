@@ -22,6 +22,7 @@ const (
 	ReviewCrossed     ReviewKind = "payment_crossed"   // one payment, named with two orders
 	ReviewRefused     ReviewKind = "message_refused"   // Kafka will never take a message
 	ReviewLookup      ReviewKind = "lookup_unanswered" // the provider was asked in vain
+	ReviewHanging     ReviewKind = "order_hanging"     // an order is pending, and its provider does not say why
 	// ReviewEffectFailed: an effect's last attempt failed; its key is the subject.
 	ReviewEffectFailed ReviewKind = "effect_failed"
 	// ReviewEffectOutdated: an effect was attempted that a correction made untrue.
@@ -41,6 +42,7 @@ const (
 	NoLongerHeld ReviewDecision = "no_longer_held" // its order changed, and it could be applied
 	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
 	Answered     ReviewDecision = "answered"       // the provider answered after all
+	MovedOn      ReviewDecision = "moved_on"       // the order is pending no longer
 	SendAgain    ReviewDecision = "send_again"     // a person: send the effect again, under the same key; the dead letter, as it was
 	ImpliedAgain ReviewDecision = "implied_again"  // the order's story implies the effect again
 	NotImplied   ReviewDecision = "withdrawn"      // the order's story implies the failed effect no more

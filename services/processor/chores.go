@@ -51,6 +51,7 @@ func (p *Processor) chores(ctx context.Context) {
 func (p *Processor) chore(ctx context.Context) {
 	p.review(ctx, postgres.Tx.ReviewDueHeldEvents)
 	p.review(ctx, postgres.Tx.ReviewUnansweredLookups)
+	p.review(ctx, postgres.Tx.SettleHangingOrders)
 	p.publishDeadLetters(ctx)
 }
 
@@ -84,6 +85,9 @@ func (p *Processor) countLookups(ctx context.Context) {
 	p.metrics.lookups.Reset()
 	p.metrics.lookupAge.Reset()
 	for _, o := range open {
+		if o.Open == 0 {
+			continue // what hangs is the reconciler's to show
+		}
 		p.metrics.lookups.WithLabelValues(o.Source).Set(float64(o.Open))
 		p.metrics.lookupAge.WithLabelValues(o.Source).Set(p.Now().Sub(o.Since).Seconds())
 	}

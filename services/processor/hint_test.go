@@ -15,6 +15,7 @@ import (
 	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
 	"sluice/pkg/webhook"
 )
 
@@ -54,7 +55,7 @@ func (w *world) sendEvents(events ...event.Event) {
 
 func (w *world) claim(owner string, in time.Duration) []postgres.Lookup {
 	w.Helper()
-	claimed, err := w.store.ClaimLookups(w.Context(), time.Now().Add(in), owner, "stripe-eu", 100, time.Minute)
+	claimed, err := testkit.ClaimLookups(w.Context(), w.store, time.Now().Add(in), owner, "stripe-eu", 100)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -184,10 +185,10 @@ func TestACrashBetweenWhatWasLearntAndItsAnswerRepeatsBothAndChangesNothing(t *t
 	w.claim("dies", 0)
 	w.sendEvents(w.lookedUp(paid)) // and here it dies
 	w.adds("after the crash", map[order.Verdict]int64{order.Held: 1, order.Applied: 1})
-	if again, err := w.store.ClaimLookups(t.Context(), time.Now(), "b", "stripe-eu", 10, time.Minute); err != nil || len(again) != 0 {
+	if again, err := testkit.ClaimLookups(t.Context(), w.store, time.Now(), "b", "stripe-eu", 10); err != nil || len(again) != 0 {
 		t.Errorf("within the lease another got %v, %v", again, err)
 	}
-	again, err := w.store.ClaimLookups(t.Context(), time.Now().Add(3*time.Minute), "b", "stripe-eu", 10, time.Minute)
+	again, err := testkit.ClaimLookups(t.Context(), w.store, time.Now().Add(3*time.Minute), "b", "stripe-eu", 10)
 	if err != nil || len(again) != 1 || again[0].Attempt != 2 {
 		t.Fatalf("after the lease: %+v, %v", again, err)
 	}

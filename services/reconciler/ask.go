@@ -43,6 +43,7 @@ type account struct {
 	client   *http.Client
 	timeout  time.Duration
 	pace     *pace
+	byOrder  bool // the shop's order id leads to the payments
 	// keys are asked with in turn, from the one that was taken last: during a rotation
 	// the provider takes one of them.
 	keys  []*key

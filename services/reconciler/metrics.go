@@ -11,9 +11,9 @@ import (
 )
 
 type metrics struct {
-	lookups, facts            *prometheus.CounterVec
-	requests                  *prometheus.HistogramVec
-	openLookups, oldest, stop *prometheus.GaugeVec
+	lookups, facts, hanging                *prometheus.CounterVec
+	requests                               *prometheus.HistogramVec
+	openLookups, openHanging, oldest, stop *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -25,9 +25,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Facts that were learnt and that Kafka has acknowledged."}, []string{"provider", "fact"}),
 		requests: f.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_reconciler_request_seconds",
 			Help: "Requests to providers, from the first byte sent to the last one read.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 12)}, []string{"provider"}),
-		openLookups: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_open_lookups", Help: "Look-ups without an answer."}, []string{"source"}),
+		hanging: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_hanging_total",
+			Help: "What was found to hang and is asked about: order (pending for as long as its provider says) or held_event (half of its grace is over)."}, []string{"source", "what"}),
+		openLookups: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_open_lookups", Help: "Look-ups without an answer that hints wait for."}, []string{"source"}),
+		openHanging: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_hanging_lookups",
+			Help: "Orders and held events that hang and that the provider has not decided yet."}, []string{"source"}),
 		oldest: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_oldest_lookup_seconds",
-			Help: "Age of the oldest look-up without an answer. Alert on this."}, []string{"source"}),
+			Help: "Age of the oldest look-up without an answer that hints wait for. Alert on this."}, []string{"source"}),
 		stop: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_requests_stopped",
 			Help: "1 while no requests are made because the provider fails or asked for quiet."}, []string{"source"}),
 	}
@@ -46,6 +50,10 @@ func (m *metrics) learnt(provider string, facts []webhook.Reading) {
 	}
 }
 
+func (m *metrics) found(source, what string, n int) {
+	m.hanging.WithLabelValues(source, what).Add(float64(n))
+}
+
 func (m *metrics) breaker(source string, open bool) {
 	is := 0.0
 	if open {
@@ -57,9 +65,13 @@ func (m *metrics) breaker(source string, open bool) {
 // counted shows the open look-ups of each source; what is not in the list has none.
 func (m *metrics) counted(open []postgres.OpenLookups, now time.Time) {
 	m.openLookups.Reset()
+	m.openHanging.Reset()
 	m.oldest.Reset()
 	for _, o := range open {
 		m.openLookups.WithLabelValues(o.Source).Set(float64(o.Open))
-		m.oldest.WithLabelValues(o.Source).Set(max(0, now.Sub(o.Since).Seconds()))
+		m.openHanging.WithLabelValues(o.Source).Set(float64(o.Hanging))
+		if o.Open > 0 {
+			m.oldest.WithLabelValues(o.Source).Set(max(0, now.Sub(o.Since).Seconds()))
+		}
 	}
 }

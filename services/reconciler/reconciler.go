@@ -42,6 +42,9 @@ type Config struct {
 	// Patience is how long a provider may answer that nothing is decided yet, before
 	// that stands as its answer.
 	Patience time.Duration `env:"SLUICE_RECONCILER_PATIENCE" envDefault:"1h" help:"how long an answer that decides nothing is asked for again"`
+	// HangingDeadline is how long an order that hangs is asked about before a person is,
+	// who may know more; the provider is asked on, ever more rarely.
+	HangingDeadline time.Duration `env:"SLUICE_RECONCILER_HANGING_DEADLINE" envDefault:"24h" help:"how long an order that hangs is asked about before a person is"`
 	// BreakAfter is how many failures in a row stop all requests of a source, and
 	// BreakFor for how long; then one look-up tries.
 	BreakAfter int           `env:"SLUICE_RECONCILER_BREAK_AFTER" envDefault:"5" help:"failures in a row that stop a source's requests"`
@@ -63,7 +66,8 @@ func (c Config) Check() error {
 		name string
 		is   time.Duration
 	}{{"POLL_INTERVAL", c.PollInterval}, {"REQUEST_TIMEOUT", c.RequestTimeout}, {"BACKOFF_BASE", c.BackoffBase},
-		{"PATIENCE", c.Patience}, {"BREAK_FOR", c.BreakFor}, {"DRAIN_TIMEOUT", c.DrainTimeout}} {
+		{"PATIENCE", c.Patience}, {"HANGING_DEADLINE", c.HangingDeadline},
+		{"BREAK_FOR", c.BreakFor}, {"DRAIN_TIMEOUT", c.DrainTimeout}} {
 		if d.is <= 0 {
 			problems = append(problems, fmt.Errorf("SLUICE_RECONCILER_%s must be positive", d.name))
 		}
@@ -142,7 +146,7 @@ func newAccount(cfg Config, e endpoint.Endpoint, client *http.Client) (*account,
 	if !ok {
 		return nil, fmt.Errorf("nobody knows the API of %s", e.Provider.Name())
 	}
-	a := &account{endpoint: e, client: client, timeout: cfg.RequestTimeout}
+	a := &account{endpoint: e, byOrder: api.ByOrder, client: client, timeout: cfg.RequestTimeout}
 	for _, c := range e.Lookup.Credentials {
 		if c.Reveal() == "" {
 			return nil, fmt.Errorf("%v was not resolved", c)

@@ -53,7 +53,7 @@ func newWorld(t *testing.T, api http.Handler, text string) *world {
 
 func quick() Config {
 	return Config{Concurrency: 4, PollInterval: 5 * time.Millisecond, RequestTimeout: 300 * time.Millisecond, BackoffBase: 5 * time.Millisecond,
-		BackoffMax: 50 * time.Millisecond, Patience: time.Hour, BreakAfter: 1000, BreakFor: 50 * time.Millisecond, DrainTimeout: 2 * time.Second}
+		BackoffMax: 50 * time.Millisecond, Patience: time.Hour, HangingDeadline: time.Hour, BreakAfter: 1000, BreakFor: 50 * time.Millisecond, DrainTimeout: 2 * time.Second}
 }
 
 // start runs a reconciler until the test ends or stop is called.
@@ -414,7 +414,7 @@ func TestClickIsAskedAsItsDocumentationSays(t *testing.T) {
 
 func TestEverySettingThatIsWrongIsTold(t *testing.T) {
 	err := Config{Concurrency: 0, BackoffBase: 2, BackoffMax: 1}.Check()
-	for _, part := range []string{"CONCURRENCY", "POLL_INTERVAL", "REQUEST_TIMEOUT", "BACKOFF_MAX", "PATIENCE", "BREAK_AFTER", "BREAK_FOR", "DRAIN_TIMEOUT"} {
+	for _, part := range []string{"CONCURRENCY", "POLL_INTERVAL", "REQUEST_TIMEOUT", "BACKOFF_MAX", "PATIENCE", "HANGING_DEADLINE", "BREAK_AFTER", "BREAK_FOR", "DRAIN_TIMEOUT"} {
 		if err == nil || !strings.Contains(err.Error(), "SLUICE_RECONCILER_"+part) {
 			t.Errorf("%v says nothing of %s", err, part)
 		}

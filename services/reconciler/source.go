@@ -65,9 +65,20 @@ func (s *source) queue(l lane) int {
 	return max(1, min(4*s.owner.cfg.Concurrency, int(s.pace.share(l)*queueTime.Seconds()/maxRequests)))
 }
 
-// run claims and asks until ctx ends, and then gives back what is left.
+// run asks in every lane, and looks for what hangs, until ctx ends; then it gives back
+// what is left.
 func (s *source) run(ctx context.Context) {
-	queue := make(chan postgres.Lookup, s.queue(hints))
+	var running sync.WaitGroup
+	for l := hints; l <= retries; l++ {
+		running.Go(func() { s.work(ctx, l) })
+	}
+	running.Go(func() { s.watch(ctx) })
+	running.Wait()
+}
+
+// work claims and asks in one lane until ctx ends.
+func (s *source) work(ctx context.Context, l lane) {
+	queue := make(chan postgres.Lookup, s.queue(l))
 	var askers sync.WaitGroup
 	for range min(s.owner.cfg.Concurrency, cap(queue)) {
 		askers.Go(func() {
@@ -76,24 +87,30 @@ func (s *source) run(ctx context.Context) {
 			}
 		})
 	}
+	s.repeat(ctx, "look-ups are not claimed", func() (time.Duration, error) { return s.fill(ctx, l, queue) })
+	close(queue)
+	askers.Wait()
+}
+
+// repeat does something again and again until ctx ends, each time after the wait that
+// it asked for, or longer and longer after errors.
+func (s *source) repeat(ctx context.Context, trouble string, do func() (wait time.Duration, err error)) {
 	for failures := 0; ctx.Err() == nil; {
-		wait, err := s.fill(ctx, queue)
+		wait, err := do()
 		switch {
 		case err == nil:
 			failures = 0
 		case ctx.Err() == nil:
 			failures++
 			wait = backoff(s.owner.cfg.PollInterval, time.Minute, failures)
-			s.log.Error("look-ups are not claimed", "error", err)
+			s.log.Error(trouble, "error", err)
 		}
 		daemon.Pause(ctx, wait)
 	}
-	close(queue)
-	askers.Wait()
 }
 
 // fill claims as many look-ups as the queue takes, and says when to come again.
-func (s *source) fill(ctx context.Context, queue chan<- postgres.Lookup) (wait time.Duration, err error) {
+func (s *source) fill(ctx context.Context, l lane, queue chan<- postgres.Lookup) (wait time.Duration, err error) {
 	now := s.owner.deps.Now()
 	if until, open := s.breaker.open(now); open {
 		return max(min(until.Sub(now), time.Second), s.owner.cfg.PollInterval/10), nil
@@ -102,14 +119,15 @@ func (s *source) fill(ctx context.Context, queue chan<- postgres.Lookup) (wait t
 	if free == 0 || free < cap(queue)/2 {
 		return 10 * time.Millisecond, nil
 	}
-	claimed, err := s.owner.deps.Store.ClaimLookups(ctx, now, s.owner.deps.Owner, s.name, free, s.lease())
+	claimed, more, err := s.owner.deps.Store.ClaimLookups(ctx, now, postgres.LookupClaim{Owner: s.owner.deps.Owner, Source: s.name,
+		Lane: postgres.Lane(l), Limit: free, Lease: s.lease()})
 	if err != nil {
 		return 0, err
 	}
 	for _, l := range claimed {
 		queue <- l // there is room: nobody else sends
 	}
-	if len(claimed) < free {
+	if !more {
 		return s.owner.cfg.PollInterval, nil
 	}
 	return 0, nil
@@ -123,7 +141,8 @@ func (s *source) settle(ctx context.Context, l postgres.Lookup) {
 		s.giveBack(ctx, l, now(), postgres.LookupUnasked)
 		return
 	}
-	if now().After(l.BeganAt.Add(s.lease() - cfg.RequestTimeout)) {
+	left := l.BeganAt.Add(s.lease() - cfg.RequestTimeout).Sub(now())
+	if left <= 0 {
 		return // another reconciler may have it by now
 	}
 	if wait, ok := s.breaker.admit(now()); !ok {
@@ -134,7 +153,9 @@ func (s *source) settle(ctx context.Context, l postgres.Lookup) {
 	if a == nil {
 		a = s.fallback
 	}
-	step, err := a.ask(ctx, lookup.Target(l.Target), request{lane: hints, now: now, seen: s.owner.metrics.request(s.provider)})
+	limited, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	step, err := a.ask(limited, lookup.Target(l.Target), request{lane: lane(l.Lane), now: now, seen: s.owner.metrics.request(s.provider)})
 	if err != nil {
 		s.breaker.released()
 		s.unasked(ctx, l, err)
@@ -196,16 +217,23 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		ended(string(problem))
 		s.log.Debug("a look-up brought no answer", "problem", problem, "why", why, "attempt", l.Attempt)
 		wait := max(backoff(base, longest, l.Attempt), step.RetryAfter)
+		if silent := problem == postgres.LookupUnknown || problem == postgres.LookupUndecided; silent && l.Hanging {
+			if now.Sub(l.ArmedAt) > askFor {
+				s.giveUp(ctx, l)
+				return
+			}
+			wait = max(pause(a.endpoint.Lookup.Pending, now.Sub(l.ArmedAt)), step.RetryAfter)
+		}
 		s.giveBack(ctx, l, now.Add(wait), problem)
 	}
-	if step.Outcome == lookup.Unknown {
+	if step.Outcome == lookup.Unknown && !l.Hanging {
 		base, longest = 4*base, 36*longest // mostly forged, and it will not begin to be
 	}
 	if step.Outcome != lookup.Answered && step.Outcome != lookup.Pointless {
 		retry(problems[step.Outcome], step.Why)
 		return
 	}
-	if step.Outcome == lookup.Answered && !decided(step.Facts) && now.Sub(l.ArmedAt) < cfg.Patience {
+	if step.Outcome == lookup.Answered && !decided(step.Facts) && (l.Hanging || now.Sub(l.ArmedAt) < cfg.Patience) {
 		retry(postgres.LookupUndecided, "nothing is decided yet")
 		return
 	}

@@ -145,6 +145,7 @@ CREATE TABLE held_events (
   reason       smallint NOT NULL,
   held_at      timestamptz NOT NULL DEFAULT now(),
   due_at       timestamptz, -- NULL: a review item exists
+  asked_at     timestamptz, -- when its provider was asked for this reason; NULL: it was not
   record_headers bytea, -- JSON
   body         bytea,
   PRIMARY KEY (order_no, event_hash)
@@ -196,7 +197,7 @@ CREATE INDEX dead_letters_discarded ON dead_letters (topic_id, partition, record
 -- (claimed_at), on the order as it was seen then (claimed_version).
 CREATE TABLE review_items (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind       text   NOT NULL, -- held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, effect_failed, effect_outdated
+  kind       text   NOT NULL, -- postgres.ReviewKind
   subject    text   NOT NULL, -- what it is about, unique within its kind
   order_no   bigint,
   event_hash uuid,
@@ -252,11 +253,23 @@ CREATE TABLE lookups (
   attempts    int  NOT NULL DEFAULT 0, -- since it is open
   claimed_by  text,
   problem     text NOT NULL DEFAULT '', -- of the last attempt
+  lane        smallint NOT NULL DEFAULT 0, -- for whom it is: each has its share of the requests
+  -- What hangs and armed it: an order while it is pending, or an event in its set
+  -- while that is held. NULL: only hints did.
+  order_no    bigint,
+  event_hash  uuid,
   PRIMARY KEY (source_no, object)
 );
-CREATE INDEX lookups_due ON lookups (source_no, attempts, due_at) WHERE answered < armed;
+CREATE INDEX lookups_due ON lookups (source_no, lane, due_at) WHERE answered < armed;
 CREATE INDEX lookups_review ON lookups (review_at) WHERE answered < armed AND review_at IS NOT NULL;
 CREATE INDEX lookups_closed ON lookups (due_at) WHERE answered >= armed;
+
+-- Up to which transition the orders registered were looked at, once they were as old
+-- as a source asks about: each is visited once, and what hangs then lives in lookups.
+CREATE TABLE order_visits (
+  source_no     smallint PRIMARY KEY,
+  transition_id bigint   NOT NULL DEFAULT 0
+);
 
 -- How far the requests to an account's provider are handed out, whichever reconciler
 -- makes them. Times are this server's clock. Unlogged: it costs no WAL and no fsync,
@@ -460,6 +473,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, paces, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, paces, order_visits, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

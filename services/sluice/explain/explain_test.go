@@ -13,6 +13,7 @@ import (
 	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
 	"sluice/pkg/webhook"
 	"sluice/services/sluice/sample"
 )
@@ -207,7 +208,7 @@ func TestAHintThatWaitsForItsProviderIsTold(t *testing.T) {
 		}
 	}
 	claim := func(now time.Time) postgres.Lookup {
-		ls, err := w.store.ClaimLookups(t.Context(), now, "r", "stripe-eu", 1, time.Minute)
+		ls, err := testkit.ClaimLookups(t.Context(), w.store, now, "r", "stripe-eu", 1)
 		if err != nil || len(ls) != 1 {
 			t.Fatalf("claimed %v, %v", ls, err)
 		}

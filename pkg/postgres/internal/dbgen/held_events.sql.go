@@ -96,6 +96,17 @@ func (q *Queries) GetHeldEvent(ctx context.Context, orderNo int64, eventHash pgt
 	return i, err
 }
 
+const markHeldEventsAsked = `-- name: MarkHeldEventsAsked :exec
+UPDATE held_events h SET asked_at = $1::timestamptz
+FROM (SELECT unnest($2::bigint[]) AS order_no, unnest($3::uuid[]) AS event_hash) u
+WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash
+`
+
+func (q *Queries) MarkHeldEventsAsked(ctx context.Context, now pgtype.Timestamptz, orderNos []int64, eventHashes []pgtype.UUID) error {
+	_, err := q.db.Exec(ctx, markHeldEventsAsked, now, orderNos, eventHashes)
+	return err
+}
+
 const moveHeldEntries = `-- name: MoveHeldEntries :exec
 UPDATE held_events h SET order_no = u.to_no
 FROM (SELECT unnest($1::bigint[]) AS from_no, unnest($2::bigint[]) AS to_no, unnest($3::uuid[]) AS event_hash) u
@@ -140,7 +151,8 @@ func (q *Queries) ReplaceHeldBytes(ctx context.Context, arg ReplaceHeldBytesPara
 }
 
 const setHeldReasons = `-- name: SetHeldReasons :exec
-UPDATE held_events h SET reason = u.reason, due_at = CASE WHEN h.due_at IS NULL THEN NULL ELSE u.due_at END
+UPDATE held_events h SET reason = u.reason, due_at = CASE WHEN h.due_at IS NULL THEN NULL ELSE u.due_at END,
+  asked_at = CASE WHEN h.reason = u.reason THEN h.asked_at END
 FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash,
              unnest($3::smallint[]) AS reason, unnest($4::timestamptz[]) AS due_at) u
 WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash
@@ -188,6 +200,77 @@ func (q *Queries) TakeDueHeldEvents(ctx context.Context, now pgtype.Timestamptz,
 	for rows.Next() {
 		var i TakeDueHeldEventsRow
 		if err := rows.Scan(&i.OrderNo, &i.EventHash, &i.Reason); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const unaskedHeldEvents = `-- name: UnaskedHeldEvents :many
+SELECT h.order_no, h.event_hash, h.due_at, e.endpoint_no, e.event_type, e.payment_id, e.object_id, e.amount, e.currency, e.occurred_at,
+       COALESCE(o.order_id, '')::text AS order_id
+FROM held_events h JOIN order_events e ON e.order_no = h.order_no AND e.event_hash = h.event_hash JOIN orders o ON o.order_no = h.order_no
+WHERE h.due_at <= $1::timestamptz AND h.reason = $2 AND h.asked_at IS NULL
+  AND h.held_at <= $3::timestamptz AND e.source_no = $4 AND e.payment_id <> ''
+ORDER BY h.due_at LIMIT $5::int
+`
+
+type UnaskedHeldEventsParams struct {
+	Until      pgtype.Timestamptz
+	Reason     int16
+	HeldBefore pgtype.Timestamptz
+	SourceNo   int16
+	N          int32
+}
+
+type UnaskedHeldEventsRow struct {
+	OrderNo    int64
+	EventHash  pgtype.UUID
+	DueAt      pgtype.Timestamptz
+	EndpointNo int16
+	EventType  string
+	PaymentID  string
+	ObjectID   string
+	Amount     int64
+	Currency   string
+	OccurredAt int64
+	OrderID    string
+}
+
+// What will be due by then and was not asked about: those of one reason, with a payment
+// of one source.
+func (q *Queries) UnaskedHeldEvents(ctx context.Context, arg UnaskedHeldEventsParams) ([]UnaskedHeldEventsRow, error) {
+	rows, err := q.db.Query(ctx, unaskedHeldEvents,
+		arg.Until,
+		arg.Reason,
+		arg.HeldBefore,
+		arg.SourceNo,
+		arg.N,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnaskedHeldEventsRow
+	for rows.Next() {
+		var i UnaskedHeldEventsRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.EventHash,
+			&i.DueAt,
+			&i.EndpointNo,
+			&i.EventType,
+			&i.PaymentID,
+			&i.ObjectID,
+			&i.Amount,
+			&i.Currency,
+			&i.OccurredAt,
+			&i.OrderID,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -17,7 +17,9 @@ UPDATE lookups l SET answered = u.begun, answered_at = u.began_at, problem = '',
   review_at = CASE WHEN l.armed > u.begun THEN u.review_at ELSE l.review_at END,
   due_at = CASE WHEN l.begun > u.begun THEN l.due_at ELSE u.began_at + interval '5 s' END,
   attempts = CASE WHEN l.begun > u.begun THEN l.attempts ELSE 0 END,
-  claimed_by = CASE WHEN l.begun > u.begun THEN l.claimed_by ELSE NULL END
+  claimed_by = CASE WHEN l.begun > u.begun THEN l.claimed_by ELSE NULL END,
+  order_no = CASE WHEN l.armed > u.begun THEN l.order_no ELSE NULL END,
+  event_hash = CASE WHEN l.armed > u.begun THEN l.event_hash ELSE NULL END
 FROM (SELECT $3::bigint AS begun, $4::timestamptz AS began_at, $5::timestamptz AS review_at) u
 WHERE l.source_no = $1 AND l.object = $2 AND l.answered < u.begun
 RETURNING l.armed
@@ -60,16 +62,20 @@ func (q *Queries) AnswerLookup(ctx context.Context, arg AnswerLookupParams) ([]i
 
 const armLookups = `-- name: ArmLookups :many
 INSERT INTO lookups (source_no, object, endpoint_no, event_type, order_id, payment_id, subject, amount, currency, occurred_at,
-                     armed_at, due_at, review_at)
+                     lane, order_no, event_hash, armed_at, due_at, review_at)
 SELECT unnest($1::smallint[]), unnest($2::text[]), unnest($3::smallint[]), unnest($4::text[]),
        unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::bigint[]),
        unnest($9::text[]), unnest($10::bigint[]),
-       $11::timestamptz, $11::timestamptz, $12::timestamptz
+       unnest($11::smallint[]), NULLIF(unnest($12::bigint[]), 0), unnest($13::uuid[]),
+       $14::timestamptz, $14::timestamptz, unnest($15::timestamptz[])
 ON CONFLICT (source_no, object) DO UPDATE SET
   armed = GREATEST(lookups.armed, lookups.begun + 1),
   endpoint_no = excluded.endpoint_no, event_type = excluded.event_type, order_id = excluded.order_id,
   payment_id = excluded.payment_id, subject = excluded.subject, amount = excluded.amount, currency = excluded.currency,
   occurred_at = excluded.occurred_at,
+  lane = CASE WHEN lookups.answered < lookups.armed THEN LEAST(lookups.lane, excluded.lane) ELSE excluded.lane END,
+  order_no = CASE WHEN lookups.answered < lookups.armed THEN COALESCE(excluded.order_no, lookups.order_no) ELSE excluded.order_no END,
+  event_hash = CASE WHEN excluded.order_no IS NULL AND lookups.answered < lookups.armed THEN lookups.event_hash ELSE excluded.event_hash END,
   armed_at = CASE WHEN lookups.answered < lookups.armed THEN lookups.armed_at ELSE excluded.armed_at END,
   due_at = CASE WHEN lookups.answered < lookups.armed AND lookups.claimed_by IS NOT NULL THEN lookups.due_at
                 WHEN lookups.answered < lookups.armed THEN LEAST(lookups.due_at, GREATEST(excluded.due_at, lookups.begun_at + interval '5 s'))
@@ -89,8 +95,11 @@ type ArmLookupsParams struct {
 	Amounts     []int64
 	Currencies  []string
 	OccurredAt  []int64
+	Lanes       []int16
+	OrderNos    []int64
+	EventHashes []pgtype.UUID
 	Now         pgtype.Timestamptz
-	ReviewAt    pgtype.Timestamptz
+	ReviewAt    []pgtype.Timestamptz
 }
 
 type ArmLookupsRow struct {
@@ -115,6 +124,9 @@ func (q *Queries) ArmLookups(ctx context.Context, arg ArmLookupsParams) ([]ArmLo
 		arg.Amounts,
 		arg.Currencies,
 		arg.OccurredAt,
+		arg.Lanes,
+		arg.OrderNos,
+		arg.EventHashes,
 		arg.Now,
 		arg.ReviewAt,
 	)
@@ -148,9 +160,10 @@ func (q *Queries) AskAboutLookupAgain(ctx context.Context, reviewAt pgtype.Times
 const claimLookups = `-- name: ClaimLookups :many
 UPDATE lookups l SET begun = l.armed, begun_at = $1, due_at = $2, attempts = l.attempts + 1, claimed_by = $3
 FROM (SELECT c.source_no, c.object FROM lookups c
-      WHERE c.source_no = $4 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.attempts, c.due_at LIMIT $5::int FOR UPDATE SKIP LOCKED) d
+      WHERE c.source_no = $4 AND c.lane = $5 AND c.answered < c.armed AND c.due_at <= $1 ORDER BY c.due_at LIMIT $6::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts
+RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts,
+          l.order_no, l.event_hash
 `
 
 type ClaimLookupsParams struct {
@@ -158,6 +171,7 @@ type ClaimLookupsParams struct {
 	LeaseUntil pgtype.Timestamptz
 	Owner      pgtype.Text
 	SourceNo   int16
+	Lane       int16
 	N          int32
 }
 
@@ -175,16 +189,18 @@ type ClaimLookupsRow struct {
 	ArmedAt    pgtype.Timestamptz
 	BegunAt    pgtype.Timestamptz
 	Attempts   int32
+	OrderNo    pgtype.Int8
+	EventHash  pgtype.UUID
 }
 
-// What is locked is being armed or claimed; it comes next time. Strangers can name
-// objects that do not exist: their retries come after what was asked about less often.
+// What is locked is being armed or claimed. It comes next time.
 func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]ClaimLookupsRow, error) {
 	rows, err := q.db.Query(ctx, claimLookups,
 		arg.Now,
 		arg.LeaseUntil,
 		arg.Owner,
 		arg.SourceNo,
+		arg.Lane,
 		arg.N,
 	)
 	if err != nil {
@@ -208,6 +224,8 @@ func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]C
 			&i.ArmedAt,
 			&i.BegunAt,
 			&i.Attempts,
+			&i.OrderNo,
+			&i.EventHash,
 		); err != nil {
 			return nil, err
 		}
@@ -219,13 +237,85 @@ func (q *Queries) ClaimLookups(ctx context.Context, arg ClaimLookupsParams) ([]C
 	return items, nil
 }
 
-const giveUpLookup = `-- name: GiveUpLookup :execrows
-UPDATE lookups SET answered = armed, begun = armed, due_at = $1, claimed_by = NULL, attempts = 0
-WHERE source_no = $2 AND object = $3 AND answered < armed
+const closeLookups = `-- name: CloseLookups :many
+UPDATE lookups SET answered = armed, begun = armed, due_at = $1, claimed_by = NULL, attempts = 0, order_no = NULL, event_hash = NULL
+WHERE source_no = $2 AND object = ANY($3::text[]) AND answered < armed
+RETURNING object
 `
 
-func (q *Queries) GiveUpLookup(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, object string) (int64, error) {
-	result, err := q.db.Exec(ctx, giveUpLookup, now, sourceNo, object)
+func (q *Queries) CloseLookups(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, objects []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, closeLookups, now, sourceNo, objects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var object string
+		if err := rows.Scan(&object); err != nil {
+			return nil, err
+		}
+		items = append(items, object)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const countWaitingHints = `-- name: CountWaitingHints :many
+SELECT u.order_id::text AS order_id, (SELECT count(*) FROM (SELECT 1 FROM hints h WHERE h.order_id = u.order_id AND h.order_id <> '' AND h.settled_at IS NULL LIMIT $1::int) w) AS waiting
+FROM (SELECT unnest($2::text[]) AS order_id) u
+`
+
+type CountWaitingHintsRow struct {
+	OrderID string
+	Waiting int64
+}
+
+// How many hints wait that name the order, up to n.
+func (q *Queries) CountWaitingHints(ctx context.Context, n int32, orderIds []string) ([]CountWaitingHintsRow, error) {
+	rows, err := q.db.Query(ctx, countWaitingHints, n, orderIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountWaitingHintsRow
+	for rows.Next() {
+		var i CountWaitingHintsRow
+		if err := rows.Scan(&i.OrderID, &i.Waiting); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endLookup = `-- name: EndLookup :execrows
+UPDATE lookups l SET answered = l.armed, begun = l.armed, due_at = $1, claimed_by = NULL, attempts = 0, order_no = NULL, event_hash = NULL
+WHERE l.source_no = $2 AND l.object = $3 AND l.armed = $4 AND l.answered < l.armed AND l.claimed_by = $5
+  AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = l.source_no AND h.object = l.object AND h.settled_at IS NULL)
+`
+
+type EndLookupParams struct {
+	Now      pgtype.Timestamptz
+	SourceNo int16
+	Object   string
+	Begun    int64
+	Owner    pgtype.Text
+}
+
+func (q *Queries) EndLookup(ctx context.Context, arg EndLookupParams) (int64, error) {
+	result, err := q.db.Exec(ctx, endLookup,
+		arg.Now,
+		arg.SourceNo,
+		arg.Object,
+		arg.Begun,
+		arg.Owner,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -241,8 +331,76 @@ func (q *Queries) HastenLookup(ctx context.Context, now pgtype.Timestamptz, sour
 	return err
 }
 
+const idleLookups = `-- name: IdleLookups :many
+SELECT u.object::text AS object
+FROM (SELECT unnest($1::text[]) AS object, unnest($2::bigint[]) AS order_no, unnest($3::uuid[]) AS event_hash) u
+WHERE CASE WHEN u.event_hash IS NULL THEN NOT EXISTS (SELECT FROM orders o WHERE o.order_no = u.order_no AND o.status = $4::smallint)
+           ELSE NOT EXISTS (SELECT FROM held_events h WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash) END
+  AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = $5 AND h.object = u.object AND h.settled_at IS NULL)
+`
+
+type IdleLookupsParams struct {
+	Objects     []string
+	OrderNos    []int64
+	EventHashes []pgtype.UUID
+	Pending     int16
+	SourceNo    int16
+}
+
+// Which of the look-ups of one source are for nobody any more: the order is decided, or
+// the event is held no longer, and no hint waits.
+func (q *Queries) IdleLookups(ctx context.Context, arg IdleLookupsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, idleLookups,
+		arg.Objects,
+		arg.OrderNos,
+		arg.EventHashes,
+		arg.Pending,
+		arg.SourceNo,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var object string
+		if err := rows.Scan(&object); err != nil {
+			return nil, err
+		}
+		items = append(items, object)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const joinLookups = `-- name: JoinLookups :exec
+UPDATE lookups l SET order_no = u.order_no, event_hash = u.event_hash
+FROM (SELECT unnest($2::text[]) AS object, unnest($3::bigint[]) AS order_no, unnest($4::uuid[]) AS event_hash) u
+WHERE l.source_no = $1 AND l.object = u.object AND l.answered < l.armed
+`
+
+type JoinLookupsParams struct {
+	SourceNo    int16
+	Objects     []string
+	OrderNos    []int64
+	EventHashes []pgtype.UUID
+}
+
+// What is asked about for a hint already is for what hangs, too.
+func (q *Queries) JoinLookups(ctx context.Context, arg JoinLookupsParams) error {
+	_, err := q.db.Exec(ctx, joinLookups,
+		arg.SourceNo,
+		arg.Objects,
+		arg.OrderNos,
+		arg.EventHashes,
+	)
+	return err
+}
+
 const lockLookups = `-- name: LockLookups :many
-SELECT l.source_no, l.object, l.armed, l.begun, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
        l.amount, l.currency FROM lookups l
 JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
@@ -254,6 +412,7 @@ type LockLookupsRow struct {
 	Object     string
 	Armed      int64
 	Begun      int64
+	Answered   int64
 	AnsweredAt pgtype.Timestamptz
 	EndpointNo int16
 	EventType  string
@@ -280,6 +439,7 @@ func (q *Queries) LockLookups(ctx context.Context, sourceNos []int16, objects []
 			&i.Object,
 			&i.Armed,
 			&i.Begun,
+			&i.Answered,
 			&i.AnsweredAt,
 			&i.EndpointNo,
 			&i.EventType,
@@ -300,18 +460,20 @@ func (q *Queries) LockLookups(ctx context.Context, sourceNos []int16, objects []
 }
 
 const openLookups = `-- name: OpenLookups :many
-SELECT n.name AS source, count(*) AS armed, min(l.armed_at)::timestamptz AS since
+SELECT n.name AS source, count(*) FILTER (WHERE l.lane <> $1::smallint) AS open, count(*) FILTER (WHERE l.lane = $1::smallint) AS hanging,
+       COALESCE(min(l.armed_at) FILTER (WHERE l.lane <> $1::smallint), 'infinity')::timestamptz AS since
 FROM lookups l JOIN names n ON n.name_no = l.source_no WHERE l.answered < l.armed GROUP BY n.name ORDER BY n.name
 `
 
 type OpenLookupsRow struct {
-	Source string
-	Armed  int64
-	Since  pgtype.Timestamptz
+	Source  string
+	Open    int64
+	Hanging int64
+	Since   pgtype.Timestamptz
 }
 
-func (q *Queries) OpenLookups(ctx context.Context) ([]OpenLookupsRow, error) {
-	rows, err := q.db.Query(ctx, openLookups)
+func (q *Queries) OpenLookups(ctx context.Context, orders int16) ([]OpenLookupsRow, error) {
+	rows, err := q.db.Query(ctx, openLookups, orders)
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +481,12 @@ func (q *Queries) OpenLookups(ctx context.Context) ([]OpenLookupsRow, error) {
 	var items []OpenLookupsRow
 	for rows.Next() {
 		var i OpenLookupsRow
-		if err := rows.Scan(&i.Source, &i.Armed, &i.Since); err != nil {
+		if err := rows.Scan(
+			&i.Source,
+			&i.Open,
+			&i.Hanging,
+			&i.Since,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -331,25 +498,30 @@ func (q *Queries) OpenLookups(ctx context.Context) ([]OpenLookupsRow, error) {
 }
 
 const retryLookup = `-- name: RetryLookup :exec
-UPDATE lookups SET due_at = CASE WHEN armed > begun THEN LEAST($1::timestamptz, begun_at + interval '5 s') ELSE $1::timestamptz END, problem = $2, claimed_by = NULL
-WHERE source_no = $3 AND object = $4 AND begun = $5 AND attempts = $6 AND claimed_by = $7
+UPDATE lookups SET lane = CASE WHEN lane = $1::smallint AND $2 = 'unknown' THEN $3::smallint ELSE lane END, due_at = CASE WHEN armed > begun THEN LEAST($4::timestamptz, begun_at + interval '5 s') ELSE $4::timestamptz END, problem = $2, claimed_by = NULL
+WHERE source_no = $5 AND object = $6 AND begun = $7 AND attempts = $8 AND claimed_by = $9
 `
 
 type RetryLookupParams struct {
-	DueAt    pgtype.Timestamptz
-	Problem  string
-	SourceNo int16
-	Object   string
-	Begun    int64
-	Attempts int32
-	Owner    pgtype.Text
+	Strangers int16
+	Problem   string
+	Retries   int16
+	DueAt     pgtype.Timestamptz
+	SourceNo  int16
+	Object    string
+	Begun     int64
+	Attempts  int32
+	Owner     pgtype.Text
 }
 
-// What was armed meanwhile does not wait for as long as what failed.
+// What was armed meanwhile does not wait for as long as what failed. What a stranger
+// named and the provider does not know goes on in a lane of its own.
 func (q *Queries) RetryLookup(ctx context.Context, arg RetryLookupParams) error {
 	_, err := q.db.Exec(ctx, retryLookup,
-		arg.DueAt,
+		arg.Strangers,
 		arg.Problem,
+		arg.Retries,
+		arg.DueAt,
 		arg.SourceNo,
 		arg.Object,
 		arg.Begun,
@@ -359,20 +531,53 @@ func (q *Queries) RetryLookup(ctx context.Context, arg RetryLookupParams) error 
 	return err
 }
 
+const settleHangingOrders = `-- name: SettleHangingOrders :execrows
+UPDATE review_items i SET settled_at = $1::timestamptz, decision = $2::text
+FROM (SELECT r.id FROM review_items r JOIN orders o ON o.order_no = r.order_no
+      WHERE r.settled_at IS NULL AND r.kind = $3 AND o.status <> $4::smallint ORDER BY r.created_at LIMIT $5::int) d
+WHERE i.id = d.id AND i.settled_at IS NULL
+`
+
+type SettleHangingOrdersParams struct {
+	Now      pgtype.Timestamptz
+	Decision string
+	Kind     string
+	Pending  int16
+	N        int32
+}
+
+func (q *Queries) SettleHangingOrders(ctx context.Context, arg SettleHangingOrdersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settleHangingOrders,
+		arg.Now,
+		arg.Decision,
+		arg.Kind,
+		arg.Pending,
+		arg.N,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const takeUnansweredLookups = `-- name: TakeUnansweredLookups :many
 UPDATE lookups l SET review_at = NULL
 FROM (SELECT source_no, object FROM lookups
       WHERE answered < armed AND review_at <= $1::timestamptz ORDER BY review_at LIMIT $2::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at
+RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at, l.lane, l.payment_id, l.order_id, l.order_no
 `
 
 type TakeUnansweredLookupsRow struct {
-	SourceNo int16
-	Object   string
-	Attempts int32
-	Problem  string
-	ArmedAt  pgtype.Timestamptz
+	SourceNo  int16
+	Object    string
+	Attempts  int32
+	Problem   string
+	ArmedAt   pgtype.Timestamptz
+	Lane      int16
+	PaymentID string
+	OrderID   string
+	OrderNo   pgtype.Int8
 }
 
 func (q *Queries) TakeUnansweredLookups(ctx context.Context, now pgtype.Timestamptz, n int32) ([]TakeUnansweredLookupsRow, error) {
@@ -390,6 +595,10 @@ func (q *Queries) TakeUnansweredLookups(ctx context.Context, now pgtype.Timestam
 			&i.Attempts,
 			&i.Problem,
 			&i.ArmedAt,
+			&i.Lane,
+			&i.PaymentID,
+			&i.OrderID,
+			&i.OrderNo,
 		); err != nil {
 			return nil, err
 		}
