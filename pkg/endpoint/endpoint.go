@@ -50,7 +50,7 @@ type Lookup struct {
 	Credentials []Credential
 	// Rate is the most requests per second.
 	Rate float64
-	// Pending is after how long an order that nothing has decided is asked about.
+	// Pending is after how long an order that nothing has decided is asked about; 0: never.
 	Pending time.Duration
 }
 

@@ -66,8 +66,8 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 	}
 	out.Pending = api.Pending
 	if e.Pending != nil {
-		if out.Pending = *e.Pending; out.Pending < minPending || out.Pending > maxPending {
-			l.problem("lookup.pending", "is %s: use 1m to 8784h, the age at which an order that nothing has decided is asked about", out.Pending)
+		if out.Pending = *e.Pending; out.Pending != 0 && (out.Pending < minPending || out.Pending > maxPending) {
+			l.problem("lookup.pending", "is %s: use 1m to 8784h, the age at which an order that nothing has decided is asked about, or 0s for never", out.Pending)
 		}
 	}
 	account, err := api.Settled(lookup.Account{Mode: mode, BaseURL: out.BaseURL, Settings: e.Settings})
