@@ -85,6 +85,11 @@ type Tx struct {
 // Open connects with at most conns connections and checks that the server
 // answers. The URL's password never appears in an error.
 func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
+	return openIn(ctx, cfg, conns, "")
+}
+
+// openIn is Open for the tables of one schema; empty: whatever the settings lead to.
+func openIn(ctx context.Context, cfg Config, conns int32, schema string) (*Store, error) {
 	pc, err := cfg.parse()
 	if err != nil {
 		return nil, err
@@ -111,6 +116,9 @@ func Open(ctx context.Context, cfg Config, conns int32) (*Store, error) {
 	// still made; at the cost it then seems to have it would be compiled.
 	setDefault(rp, "enable_seqscan", "off")
 	setDefault(rp, "jit", "off")
+	if schema != "" {
+		rp["search_path"] = schema
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
@@ -164,7 +172,7 @@ func victim(err error) bool {
 // Migrate brings the schema to the newest version; several programs may call it
 // at once. It also makes the table partitions that will be needed first.
 func Migrate(ctx context.Context, cfg Config) error {
-	p, done, err := provider(cfg)
+	p, done, err := provider(cfg, "")
 	if err != nil {
 		return err
 	}
@@ -189,7 +197,7 @@ var ErrNoSchema = errors.New("database schema is not there yet; run `sluice migr
 
 // CheckSchema returns ErrNoSchema or ErrSchema unless every migration was applied.
 func CheckSchema(ctx context.Context, cfg Config) error {
-	p, done, err := provider(cfg)
+	p, done, err := provider(cfg, "")
 	if err != nil {
 		return err
 	}
@@ -226,10 +234,14 @@ func migrated(ctx context.Context, cfg Config) (there bool, err error) {
 	return there, err
 }
 
-func provider(cfg Config) (*goose.Provider, func(), error) {
+// provider migrates the tables of a schema; empty: of whatever the settings lead to.
+func provider(cfg Config, schema string) (*goose.Provider, func(), error) {
 	pc, err := cfg.parse()
 	if err != nil {
 		return nil, nil, err
+	}
+	if schema != "" {
+		pc.ConnConfig.RuntimeParams["search_path"] = schema
 	}
 	db := stdlib.OpenDB(*pc.ConnConfig)
 	dir, err := fs.Sub(migrations, "migrations")

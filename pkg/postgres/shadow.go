@@ -1,0 +1,513 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"sluice/pkg/order"
+)
+
+// Shadow is a scratch copy of the orders of a live store, in a schema of its own of
+// the same database. What is applied to it (Shadow.Store) can be held against the
+// live state of the moment in which it was opened: of that, and of nothing later, all
+// its copies are made. Live tables are only read. Not safe for concurrent use.
+type Shadow struct {
+	// Store is the copy. Nothing reads what it writes but Differences.
+	Store *Store
+	// Schema is the scratch schema's name.
+	Schema string
+	// Applied are the highest offsets applied to the live state, by topic id and partition.
+	Applied map[[16]byte]map[int32]int64
+
+	live    string // schema
+	reader  *pgx.Conn
+	tx      pgx.Tx // the snapshot
+	keep    bool
+	lastNo  int64
+	brought []uint64 // a bit for each order by number
+}
+
+// ShadowSchemas begin so; a number follows.
+const ShadowSchemas = "sluice_shadow_"
+
+// shadowLocks are advisory locks: whoever works in a scratch schema holds the one of
+// its number.
+const shadowLocks = 78
+
+// OpenShadow makes an empty shadow of the store that cfg leads to. First it drops the
+// scratch schemas that killed programs left; one that was kept on purpose stays.
+func OpenShadow(ctx context.Context, cfg Config, conns int32) (s *Shadow, err error) {
+	pc, err := cfg.parse()
+	if err != nil {
+		return nil, err
+	}
+	// The snapshot is held for as long as it takes.
+	pc.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+	pc.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	pc.ConnConfig.RuntimeParams["application_name"] = "sluice shadow"
+	s = &Shadow{Applied: map[[16]byte]map[int32]int64{}}
+	if s.reader, err = pgx.ConnectConfig(ctx, pc.ConnConfig); err != nil {
+		return nil, fmt.Errorf("open database for a shadow: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make a shadow: %w", err)
+			_ = s.Close(context.WithoutCancel(ctx))
+			s = nil
+		}
+	}()
+	if err := s.reader.QueryRow(ctx, `SELECT current_schema()`).Scan(&s.live); err != nil {
+		return s, err
+	}
+	s.live = pgx.Identifier{s.live}.Sanitize()
+	if err := s.makeSchema(ctx); err != nil {
+		return s, err
+	}
+	p, done, err := provider(cfg, s.Schema)
+	if err != nil {
+		return s, err
+	}
+	defer done()
+	if _, err := p.Up(ctx); err != nil {
+		return s, err
+	}
+	if s.Store, err = openIn(ctx, cfg, conns, s.Schema); err != nil {
+		return s, err
+	}
+	if err := s.snapshot(ctx); err != nil {
+		return s, err
+	}
+	return s, s.prepare(ctx)
+}
+
+// makeSchema takes the first free number, and drops what nobody uses any more.
+func (s *Shadow) makeSchema(ctx context.Context) error {
+	rows, err := s.reader.Query(ctx, `SELECT nspname, coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE starts_with(nspname, $1)`, ShadowSchemas)
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	var left []string
+	var name, comment string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &comment}, func() error {
+		if there[name] = true; comment != keptMark {
+			left = append(left, name)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range left {
+		var n int32
+		if _, err := fmt.Sscanf(name, ShadowSchemas+"%d", &n); err != nil || name != fmt.Sprint(ShadowSchemas, n) {
+			continue // not ours
+		}
+		alone, err := s.lock(ctx, n)
+		if err != nil || !alone {
+			return err
+		}
+		if err := dropSchema(ctx, s.reader, name); err != nil {
+			return err
+		}
+		there[name] = false
+		if _, err := s.reader.Exec(ctx, `SELECT pg_advisory_unlock($1, $2)`, shadowLocks, n); err != nil {
+			return err
+		}
+	}
+	for n := int32(1); ; n++ {
+		name := fmt.Sprint(ShadowSchemas, n)
+		if there[name] {
+			continue
+		}
+		alone, err := s.lock(ctx, n)
+		if err != nil {
+			return err
+		}
+		if alone {
+			s.Schema = name
+			_, err := s.reader.Exec(ctx, `CREATE SCHEMA `+name)
+			return err
+		}
+	}
+}
+
+func (s *Shadow) lock(ctx context.Context, n int32) (alone bool, err error) {
+	err = s.reader.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, shadowLocks, n).Scan(&alone)
+	return alone, err
+}
+
+// snapshot holds the moment of the live state of which everything is copied.
+func (s *Shadow) snapshot(ctx context.Context) (err error) {
+	if s.tx, err = s.reader.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}); err != nil {
+		return err
+	}
+	if _, err := s.tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+		return err
+	}
+	if err := s.tx.QueryRow(ctx, `SELECT coalesce(max(order_no), 0) FROM `+s.live+`.orders`).Scan(&s.lastNo); err != nil {
+		return err
+	}
+	rows, err := s.tx.Query(ctx, `SELECT topic_id, partition, applied_offset FROM `+s.live+`.partitions`)
+	if err != nil {
+		return err
+	}
+	var topic [16]byte
+	var partition int32
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&topic, &partition, &at}, func() error {
+		if s.Applied[topic] == nil {
+			s.Applied[topic] = map[int32]int64{}
+		}
+		s.Applied[topic][partition] = at
+		return nil
+	})
+	return err
+}
+
+// prepare makes room for rows of any number and time, and copies the few rows that
+// everything needs.
+func (s *Shadow) prepare(ctx context.Context) error {
+	statements := []string{
+		// The live relays must not wait for what is written here.
+		`DROP TRIGGER order_transitions_writer ON order_transitions`,
+		fmt.Sprintf(`ALTER TABLE orders ALTER order_no RESTART WITH %d`, s.lastNo+1),
+	}
+	for table := range partitionedTables {
+		statements = append(statements, fmt.Sprintf(`CREATE UNLOGGED TABLE %[1]s_all PARTITION OF %[1]s DEFAULT`, table))
+	}
+	for _, statement := range statements {
+		if _, err := s.Store.pool.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	for table, where := range map[string]string{
+		"names": "true", "review_items": fmt.Sprintf("kind = '%s' AND decision = '%s'", ReviewHeld, Link), "dead_letters": "settled_as = 'discarded'",
+	} {
+		if _, err := s.copy(ctx, table, `SELECT * FROM `+s.live+`.`+table+` WHERE `+where, ""); err != nil {
+			return err
+		}
+	}
+	_, err := s.Store.pool.Exec(ctx, `SELECT setval(pg_get_serial_sequence('names', 'name_no')::regclass, (SELECT coalesce(max(name_no), 1) FROM names))`)
+	return err
+}
+
+// copy brings the rows of a query over the snapshot into a table of the shadow, but
+// those that it has, and returns what returning says of those that it had not.
+func (s *Shadow) copy(ctx context.Context, table, query, returning string, args ...any) (nos []int64, err error) {
+	rows, err := s.tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", table, err)
+	}
+	defer rows.Close()
+	var columns []string
+	for _, f := range rows.FieldDescriptions() {
+		columns = append(columns, f.Name)
+	}
+	err = pgx.BeginFunc(ctx, s.Store.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE stage ON COMMIT DROP AS SELECT * FROM `+table+` WITH NO DATA`); err != nil {
+			return err
+		}
+		n, err := tx.CopyFrom(ctx, pgx.Identifier{"stage"}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+			if !rows.Next() {
+				return nil, rows.Err()
+			}
+			return rows.Values()
+		}))
+		if err != nil || n == 0 {
+			return err
+		}
+		insert := `INSERT INTO ` + table + ` OVERRIDING SYSTEM VALUE SELECT * FROM stage ON CONFLICT DO NOTHING`
+		if returning == "" {
+			_, err := tx.Exec(ctx, insert)
+			return err
+		}
+		fresh, err := tx.Query(ctx, insert+` RETURNING `+returning)
+		if err != nil {
+			return err
+		}
+		nos, err = pgx.CollectRows(fresh, pgx.RowTo[int64])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("copy %s: %w", table, err)
+	}
+	return nos, nil
+}
+
+// Lead is what leads to an order: its id, or a source's payment.
+type Lead struct{ OrderID, Source, Payment string }
+
+// Bring copies the live orders that are led to and those with numbers nos, each once,
+// with their sets, the payments of these sets, and the orders these lead to.
+func (s *Shadow) Bring(ctx context.Context, leads []Lead, nos []int64) error {
+	var ids, sources, payments []string
+	for _, l := range leads {
+		if l.OrderID != "" {
+			ids = append(ids, l.OrderID)
+		}
+		if l.Payment != "" {
+			sources, payments = append(sources, l.Source), append(payments, l.Payment)
+		}
+	}
+	rows, err := s.tx.Query(ctx, `
+		SELECT order_no FROM `+s.live+`.orders WHERE order_id = ANY($1::text[])
+		UNION SELECT p.order_no FROM (SELECT unnest($2::text[]) AS source, unnest($3::text[]) AS payment_id) u
+		JOIN `+s.live+`.names n ON n.name = u.source JOIN `+s.live+`.payments p ON p.source_no = n.name_no AND p.payment_id = u.payment_id`, ids, sources, payments)
+	if err == nil {
+		var found []int64
+		if found, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err == nil {
+			nos = append(slices.Clone(nos), found...)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("find orders for the shadow: %w", err)
+	}
+	if len(payments) > 0 {
+		if _, err := s.copy(ctx, "payments", `SELECT p.* FROM (SELECT unnest($1::text[]) AS source, unnest($2::text[]) AS payment_id) u
+			JOIN `+s.live+`.names n ON n.name = u.source JOIN `+s.live+`.payments p ON p.source_no = n.name_no AND p.payment_id = u.payment_id`, "", sources, payments); err != nil {
+			return err
+		}
+	}
+	for nos = s.missing(nos); len(nos) > 0; nos = s.missing(nos) {
+		if nos, err = s.bring(ctx, nos); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing are the numbers whose orders were never brought; now they count as brought.
+func (s *Shadow) missing(nos []int64) (fresh []int64) {
+	for _, no := range nos {
+		if no > s.lastNo {
+			continue
+		}
+		word, bit := no/64, uint64(1)<<(no%64)
+		if grow := int(word) + 1 - len(s.brought); grow > 0 {
+			s.brought = append(s.brought, make([]uint64, grow)...)
+		}
+		if s.brought[word]&bit == 0 {
+			s.brought[word] |= bit
+			fresh = append(fresh, no)
+		}
+	}
+	return fresh
+}
+
+// bring copies orders, and returns the orders that their payments lead to.
+func (s *Shadow) bring(ctx context.Context, nos []int64) ([]int64, error) {
+	if _, err := s.copy(ctx, "orders", `SELECT * FROM `+s.live+`.orders WHERE order_no = ANY($1)`, "", nos); err != nil {
+		return nil, err
+	}
+	if _, err := s.copy(ctx, "order_events", `SELECT * FROM `+s.live+`.order_events WHERE order_no = ANY($1)`, "", nos); err != nil {
+		return nil, err
+	}
+	return s.copy(ctx, "payments", `SELECT p.* FROM (SELECT DISTINCT source_no, payment_id FROM `+s.live+`.order_events
+		WHERE order_no = ANY($1) AND payment_id <> '') u JOIN `+s.live+`.payments p USING (source_no, payment_id)`, "order_no", nos)
+}
+
+// Close drops the scratch schema, unless it is kept, and lets the moment go.
+func (s *Shadow) Close(ctx context.Context) error {
+	if s.reader == nil {
+		return nil
+	}
+	defer func() { _ = s.reader.Close(ctx) }()
+	if s.Store != nil {
+		s.Store.Close()
+	}
+	if s.tx != nil {
+		_ = s.tx.Rollback(ctx)
+	}
+	if s.Schema == "" || s.keep {
+		return nil
+	}
+	return dropSchema(ctx, s.reader, s.Schema)
+}
+
+// Keep leaves the scratch schema there for people to look at; they drop it themselves.
+func (s *Shadow) Keep(ctx context.Context) error {
+	s.keep = true
+	if _, err := s.Store.pool.Exec(ctx, fmt.Sprintf(`COMMENT ON SCHEMA %s IS '%s'`, s.Schema, keptMark)); err != nil {
+		return fmt.Errorf("keep schema %s: %w", s.Schema, err)
+	}
+	return nil
+}
+
+const keptMark = "kept by sluice shadow --keep"
+
+func dropSchema(ctx context.Context, conn *pgx.Conn, name string) error {
+	if _, err := conn.Exec(ctx, `DROP SCHEMA IF EXISTS `+pgx.Identifier{name}.Sanitize()+` CASCADE`); err != nil {
+		return fmt.Errorf("drop schema %s: %w", name, err)
+	}
+	return nil
+}
+
+// ShadowOrder is one order as the live state or the shadow has it.
+type ShadowOrder struct {
+	Status     order.Status  `json:"status"`
+	Paid       int64         `json:"paid"`     // minor units of Currency
+	Refunded   int64         `json:"refunded"` // likewise
+	Currency   string        `json:"currency"`
+	Dispute    order.Dispute `json:"dispute"`
+	Held       []ShadowHeld  `json:"held"`
+	Events     int           `json:"events"` // that state something
+	registered bool
+}
+
+// ShadowHeld is an event that is held, and why.
+type ShadowHeld struct {
+	Source  string       `json:"source"`
+	EventID string       `json:"event_id"`
+	Reason  order.Reason `json:"reason"`
+}
+
+// same: versions are not compared, nor events that change nothing.
+func (o *ShadowOrder) same(p *ShadowOrder) bool {
+	return o.Status == p.Status && o.Paid == p.Paid && o.Refunded == p.Refunded && o.Dispute == p.Dispute && slices.Equal(o.Held, p.Held)
+}
+
+// Difference is one order that the shadow has otherwise.
+type Difference struct {
+	// Order is its id; of events whose order is not known, "payment ID".
+	Order string `json:"order"`
+	// Live and Shadow are nil where it is not there, or has nothing.
+	Live   *ShadowOrder `json:"live"`
+	Shadow *ShadowOrder `json:"shadow"`
+}
+
+// differencesPage is how many orders are compared at a time.
+const differencesPage = 5000
+
+// Differences hands every order that differs to do, and returns how many were
+// compared: those that were brought, and those that only the shadow has.
+func (s *Shadow) Differences(ctx context.Context, do func(Difference)) (compared int, err error) {
+	// An event may lie in orders of other numbers, so names decide: what differs by
+	// number is put together by name.
+	live, shadow := map[string]*ShadowOrder{}, map[string]*ShadowOrder{}
+	page := make([]int64, 0, differencesPage)
+	compare := func(inLive bool) error {
+		a := map[int64]namedOrder{}
+		if inLive {
+			if a, err = readShadowOrders(ctx, s.tx, s.live, page); err != nil {
+				return err
+			}
+		}
+		b, err := readShadowOrders(ctx, s.Store.pool, s.Schema, page)
+		if err != nil {
+			return err
+		}
+		for no, o := range a {
+			if p, ok := b[no]; ok && p.name == o.name && o.same(&p.ShadowOrder) {
+				compared++
+				delete(b, no)
+				continue
+			}
+			live[o.name] = &o.ShadowOrder
+		}
+		for _, o := range b {
+			shadow[o.name] = &o.ShadowOrder
+		}
+		page = page[:0]
+		return nil
+	}
+	for word, set := range s.brought {
+		for ; set != 0; set &= set - 1 {
+			if page = append(page, int64(word*64+bits.TrailingZeros64(set))); len(page) == differencesPage {
+				if err := compare(true); err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	if err := compare(true); err != nil {
+		return 0, err
+	}
+	rows, err := s.Store.pool.Query(ctx, `SELECT order_no FROM orders WHERE order_no > $1`, s.lastNo)
+	if err == nil {
+		page, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the shadow's own orders: %w", err)
+	}
+	if err := compare(false); err != nil {
+		return 0, err
+	}
+	for name := range shadow {
+		if live[name] == nil {
+			live[name] = nil
+		}
+	}
+	names := make([]string, 0, len(live))
+	for name := range live {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	for _, name := range names {
+		compared++
+		if a, b := live[name], shadow[name]; a == nil || b == nil || !a.same(b) {
+			do(Difference{Order: name, Live: a, Shadow: b})
+		}
+	}
+	return compared, nil
+}
+
+type namedOrder struct {
+	name string
+	ShadowOrder
+}
+
+// readShadowOrders reads orders by number; one that neither is registered nor has an
+// event that states something is none.
+func readShadowOrders(ctx context.Context, q querier, schema string, nos []int64) (map[int64]namedOrder, error) {
+	orders := map[int64]namedOrder{}
+	if len(nos) == 0 {
+		return orders, nil
+	}
+	rows, err := q.Query(ctx, `SELECT order_no, coalesce(order_id, ''), registered_at IS NOT NULL, status, paid, refunded, currency, dispute
+		FROM `+schema+`.orders WHERE order_no = ANY($1)`, nos)
+	if err != nil {
+		return nil, fmt.Errorf("read orders of %s: %w", schema, err)
+	}
+	var no int64
+	var o namedOrder
+	if _, err := pgx.ForEachRow(rows, []any{&no, &o.name, &o.registered, &o.Status, &o.Paid, &o.Refunded, &o.Currency, &o.Dispute}, func() error {
+		orders[no] = o
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read orders of %s: %w", schema, err)
+	}
+	rows, err = q.Query(ctx, `SELECT e.order_no, n.name, e.event_id, e.payment_id, e.verdict, e.reason
+		FROM `+schema+`.order_events e JOIN `+schema+`.names n ON n.name_no = e.source_no
+		WHERE e.order_no = ANY($1) AND e.kind BETWEEN 1 AND $2 ORDER BY n.name, e.event_id`, nos, int16(order.KindCancelled))
+	if err != nil {
+		return nil, fmt.Errorf("read sets of %s: %w", schema, err)
+	}
+	var h ShadowHeld
+	var payment string
+	var verdict order.Verdict
+	if _, err := pgx.ForEachRow(rows, []any{&no, &h.Source, &h.EventID, &payment, &verdict, &h.Reason}, func() error {
+		o := orders[no]
+		o.Events++
+		if o.name == "" && payment != "" {
+			o.name = "payment " + payment
+		}
+		if verdict == order.Held {
+			o.Held = append(o.Held, h)
+		}
+		orders[no] = o
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read sets of %s: %w", schema, err)
+	}
+	for no, o := range orders {
+		if !o.registered && o.Events == 0 {
+			delete(orders, no)
+		}
+	}
+	return orders, nil
+}
