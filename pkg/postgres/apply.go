@@ -78,7 +78,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		if f.Reread != nil {
 			switch {
 			case reread[i]:
-			case r.orderNos[i] == 0: // it states nothing, and is in no set
+			case again.nothing[i]:
 				applied.Verdicts[i] = order.Judgement{Verdict: order.NoChange}
 			default:
 				applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}

@@ -137,6 +137,27 @@ func (tx Tx) SettleDeadLetters(ctx context.Context, topicID [16]byte, places []P
 	return settled, tx.settleReviewItems(ctx, ReviewDeadLetter, subjects, Readable)
 }
 
+// DeadLettersAt returns which of the places of a topic hold letters that nothing was
+// made of yet.
+func (tx Tx) DeadLettersAt(ctx context.Context, topicID [16]byte, places []Place) (dead map[Place]bool, err error) {
+	if len(places) == 0 {
+		return nil, nil
+	}
+	partitions, offsets := make([]int32, len(places)), make([]int64, len(places))
+	for i, p := range places {
+		partitions[i], offsets[i] = p.Partition, p.Offset
+	}
+	rows, err := tx.q.FindOpenDeadLetters(ctx, partitions, offsets, uuid(topicID))
+	if err != nil {
+		return nil, fmt.Errorf("find dead letters: %w", err)
+	}
+	dead = make(map[Place]bool, len(rows))
+	for _, r := range rows {
+		dead[Place{r.Partition, r.RecordOffset}] = true
+	}
+	return dead, nil
+}
+
 // Span is a stretch of one partition, both ends included.
 type Span struct {
 	Partition   int32

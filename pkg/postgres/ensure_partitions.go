@@ -41,6 +41,13 @@ type Window struct{ From, Before time.Time }
 // Contains says whether processed_events has a place for an event of that time.
 func (w Window) Contains(t time.Time) bool { return !t.Before(w.From) && t.Before(w.Before) }
 
+// WindowAt is the window of processed_events at a moment, if its partitions are there;
+// EnsurePartitions makes them.
+func (s *Store) WindowAt(now time.Time) Window {
+	now = now.UTC()
+	return Window{From: now.Add(-s.window), Before: month(now, monthsAhead+1)}
+}
+
 // tablePartition is one partition of a table.
 type tablePartition struct{ table, suffix, bounds string }
 
@@ -61,7 +68,7 @@ const (
 // writers, nor they for it.
 func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, error) {
 	now = now.UTC()
-	w := Window{From: now.Add(-s.window), Before: month(now, monthsAhead+1)}
+	w := s.WindowAt(now)
 	err := s.InTx(ctx, func(tx Tx) error {
 		if _, err := tx.tx.Exec(ctx, `SELECT pg_advisory_xact_lock(77, 2)`); err != nil {
 			return err

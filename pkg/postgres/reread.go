@@ -27,6 +27,18 @@ type Reread struct {
 	OrderNos         []int64
 	// SameBytes: the record is another than the set names, with the very same bytes.
 	SameBytes bool
+	// Verdicts are those that the event may have now, to be read anew; nil: any. Added
+	// says whether it may if no set has it.
+	Verdicts []order.Verdict
+	Added    bool
+}
+
+// wants: the event is one of those that are to be read anew.
+func (r *Reread) wants(hs []dbgen.FindHoldingsRow) bool {
+	if len(hs) == 0 {
+		return r.Added
+	}
+	return r.Verdicts == nil || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return slices.Contains(r.Verdicts, order.Verdict(h.Verdict)) })
 }
 
 // rereads is what an Apply must know of the events that are read anew, before it
@@ -36,9 +48,9 @@ type rereads struct {
 	holders map[int][]dbgen.FindHoldingsRow
 	// homes are the orders in which events stay whatever they say.
 	homes map[int]int64
-	// idle facts change nothing: another reading of their event counts, or no set has
-	// it and it states nothing.
-	idle map[int]bool
+	// idle facts change nothing: another reading of their event counts; or, nothing, no
+	// set has it and it states nothing.
+	idle, nothing map[int]bool
 	// leaving are the events that said which order a payment belongs to, and do not
 	// say so any more.
 	leaving map[[16]byte]bool
@@ -63,7 +75,7 @@ func (tx Tx) rereads(ctx context.Context, facts []Fact, nos map[string]int16) (*
 	if len(places) == 0 {
 		return nil, nil
 	}
-	a := &rereads{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{},
+	a := &rereads{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{}, nothing: map[int]bool{},
 		leaving: map[[16]byte]bool{}, unlearnt: map[home]bool{}, follows: map[payment]stray{}}
 	orders, holders, err := tx.findHolders(ctx, facts, nos, places)
 	if err != nil {
@@ -84,11 +96,15 @@ func (tx Tx) rereads(ctx context.Context, facts []Fact, nos map[string]int16) (*
 			continue
 		}
 		f := &facts[best]
+		if !f.Reread.wants(hs) {
+			a.idle[best] = true
+			continue
+		}
 		a.holders[best] = hs
 		says := f.OrderID != "" || f.Payment != ""
 		switch {
 		case len(hs) == 0:
-			a.idle[best] = !says
+			a.idle[best], a.nothing[best] = !says, !says
 			continue
 		case len(hs) > 1 || linked[hash]:
 			a.homes[best] = homeOf(hs)

@@ -216,7 +216,7 @@ func TestReadingAnewEndsWhereAFoldFromScratchEnds(t *testing.T) {
 		decided := slices.DeleteFunc(slices.Clone(m.decisions), func(d order.Entry) bool { return !mended.decide(t, d) })
 		anew := slices.Clone(m.right)
 		for i := range anew {
-			anew[i].Reread = &postgres.Reread{OrderID: m.wrong[i].OrderID, Payment: m.wrong[i].Payment}
+			anew[i].Reread = &postgres.Reread{OrderID: m.wrong[i].OrderID, Payment: m.wrong[i].Payment, Added: true}
 			if no := mended.holder(t, anew[i].Hash); no != 0 {
 				anew[i].Reread.OrderNos = []int64{no}
 			}

@@ -61,10 +61,9 @@ func OpenShadow(ctx context.Context, cfg Config, conns int32) (s *Shadow, err er
 			s = nil
 		}
 	}()
-	if err := s.reader.QueryRow(ctx, `SELECT current_schema()`).Scan(&s.live); err != nil {
+	if err := s.reader.QueryRow(ctx, `SELECT quote_ident(current_schema())`).Scan(&s.live); err != nil {
 		return s, err
 	}
-	s.live = pgx.Identifier{s.live}.Sanitize()
 	if err := s.makeSchema(ctx); err != nil {
 		return s, err
 	}
@@ -340,8 +339,9 @@ func (s *Shadow) Keep(ctx context.Context) error {
 
 const keptMark = "kept by sluice shadow --keep"
 
+// dropSchema drops one of ours: its name needs no quotes.
 func dropSchema(ctx context.Context, conn *pgx.Conn, name string) error {
-	if _, err := conn.Exec(ctx, `DROP SCHEMA IF EXISTS `+pgx.Identifier{name}.Sanitize()+` CASCADE`); err != nil {
+	if _, err := conn.Exec(ctx, `DROP SCHEMA IF EXISTS `+name+` CASCADE`); err != nil {
 		return fmt.Errorf("drop schema %s: %w", name, err)
 	}
 	return nil

@@ -28,6 +28,9 @@ type applier struct {
 	// committed hears of each transaction.
 	committed func(ctx context.Context, b *batch, took time.Duration)
 
+	// anew, if not nil, has known events read anew.
+	anew *Anew
+
 	// lookFirst: most of the last batch was known already.
 	lookFirst bool
 }
@@ -92,7 +95,7 @@ func (a *applier) transact(ctx context.Context, records []*record) error {
 				return err
 			}
 			b = &batch{reader: a.reader, ground: g, tx: tx, records: records, books: postgres.Books{}, now: a.now(),
-				lookFirst: a.lookFirst, journal: a.journal}
+				lookFirst: a.lookFirst, journal: a.journal, anew: a.anew}
 			if err := b.apply(ctx); err != nil || a.also == nil {
 				return err
 			}

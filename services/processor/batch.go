@@ -21,17 +21,23 @@ type batch struct {
 	now       time.Time
 	lookFirst bool
 	journal   bool
+	anew      *Anew
 
 	known       int // events that had been taken over before
 	versions    int // of orders
 	effects     int
 	deadLetters int // newly kept
+	unlearnt    int // payments that lead nowhere any more
+	revived     map[*record]bool
 }
 
 // apply is the transaction, step by step, on the ground that it stands on.
 func (b *batch) apply(ctx context.Context) error {
 	if err := b.leaveDiscarded(ctx); err != nil {
 		return err
+	}
+	if b.anew != nil {
+		return b.applyAnew(ctx)
 	}
 	fresh, repeated, err := b.dedupe(ctx)
 	if err != nil {
@@ -173,8 +179,7 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	}
 	for _, i := range applied.Crossed {
 		if stated[i].fresh {
-			what := "names an order with a payment that was named with another order before; it counts in this one, what names only the payment in the other"
-			if err := b.note(ctx, postgres.ReviewCrossed, stated[i], applied.OrderNos[i], what); err != nil {
+			if err := b.noteCrossed(ctx, stated[i], applied.OrderNos[i]); err != nil {
 				return err
 			}
 		}
@@ -193,6 +198,11 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	}
 	b.versions, b.effects = applied.Changes, applied.Effects
 	return nil
+}
+
+func (b *batch) noteCrossed(ctx context.Context, r *record, orderNo int64) error {
+	return b.note(ctx, postgres.ReviewCrossed, r, orderNo, "names an order with a payment that was named with another order before; "+
+		"it counts in this one, what names only the payment in the other")
 }
 
 // ahead: its time lies so far ahead of its receipt that it cannot be true.
@@ -289,9 +299,18 @@ func (b *batch) count(ctx context.Context) error {
 		return err
 	}
 	for _, r := range b.records {
-		if settled[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
-			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
+		if settled[r.place()] {
+			b.revive(r)
 		}
 	}
 	return nil
+}
+
+// revive counts a record that was a dead letter as what it became.
+func (b *batch) revive(r *record) {
+	b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
+	if b.revived == nil {
+		b.revived = map[*record]bool{}
+	}
+	b.revived[r] = true
 }

@@ -54,7 +54,7 @@ func (b *batch) holdHints(ctx context.Context) error {
 	}
 	for _, r := range b.records { // count has met them before
 		if r.hint && revived[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
-			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
+			b.revive(r)
 		}
 	}
 	return nil

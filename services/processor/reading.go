@@ -40,7 +40,7 @@ func (r *record) open(ep endpoint.Endpoint) {
 		r.die(deadBody, name+" is longer than 1024 bytes or not text that can be stored")
 		return
 	}
-	r.stated = true
+	r.stated, r.time = true, reading.Time
 	r.fact = r.factOf(reading)
 }
 

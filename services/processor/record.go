@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"time"
@@ -47,6 +48,11 @@ type record struct {
 
 	verdict order.Verdict
 	fresh   bool
+	// time is the reading's.
+	time time.Time
+	// entered: its event was in no set, and is in one now; mended: a set has another
+	// reading of it now.
+	entered, mended bool
 	// stands is the fingerprint of the body under which its event is known, 0 if it
 	// is not, or not any more.
 	stands int64
@@ -83,15 +89,21 @@ func (rd *reader) parse(in []kafka.Record) []*record {
 			r.die(deadBody, rd.unreadable(r))
 			continue
 		}
-		r.hint = e.Trust == event.Hint
-		r.key = e.Key()
-		r.seen = postgres.Seen{Key: r.key, Fingerprint: postgres.Fingerprint(e.Fingerprint())}
-		r.windowed = [6]byte(r.key[:6]) == [6]byte{} || rd.window.Contains(e.Time)
+		rd.identify(r)
 		if _, ok := rd.endpoints.Get(e.Endpoint); !ok {
 			r.die(deadEndpoint, "endpoint "+e.Endpoint+" is not configured")
 		}
 	}
 	return records
+}
+
+// identify notes what dedupe needs of the event.
+func (rd *reader) identify(r *record) {
+	e := &r.event
+	r.hint = e.Trust == event.Hint
+	r.key = e.Key()
+	r.seen = postgres.Seen{Key: r.key, Fingerprint: postgres.Fingerprint(e.Fingerprint())}
+	r.windowed = [6]byte(r.key[:6]) == [6]byte{} || rd.window.Contains(e.Time)
 }
 
 // unreadable says why the body of a record cannot be read, without any of it.
@@ -125,6 +137,26 @@ func (rd *reader) bookedAs(r *record) string {
 		}
 	}
 	return unknownName
+}
+
+// place is where it lies.
+func (r *record) place() postgres.Place {
+	return postgres.Place{Partition: r.Partition, Offset: r.Offset}
+}
+
+// recover makes an event of a record that ingress could not read and that can be read
+// now. Its id is the one that its provider's next delivery will have.
+func (rd *reader) recover(r *record) {
+	ep, ok := rd.endpoints.Get(r.event.Endpoint)
+	if !ok || r.dead != deadBody || r.event.Type != event.Unreadable {
+		return
+	}
+	events, _, err := ep.IdentifyAnew(r.event)
+	if err != nil || len(events) != 1 || !bytes.Equal(events[0].Body, r.Value) {
+		return // what is wrong with it is told already; a batch is sent again as its events
+	}
+	r.event, r.dead, r.detail = events[0], "", ""
+	rd.identify(r)
 }
 
 // die makes the record a dead letter. Its detail is always text that can be

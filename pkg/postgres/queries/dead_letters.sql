@@ -85,3 +85,9 @@ FROM dead_letters d JOIN names n ON n.name_no = d.endpoint_no
 LEFT JOIN review_items i ON i.kind = 'dead_letter' AND i.subject = d.topic || '/' || d.partition || '/' || d.record_offset
 WHERE (@topic::text = '' OR d.topic = @topic::text) AND d.partition = @partition AND d.record_offset = @record_offset
 ORDER BY d.created_at DESC LIMIT 1;
+
+-- name: FindOpenDeadLetters :many
+SELECT d.partition, d.record_offset FROM dead_letters d
+JOIN (SELECT unnest(@partitions::int[]) AS partition, unnest(@record_offsets::bigint[]) AS record_offset) u
+  ON d.partition = u.partition AND d.record_offset = u.record_offset
+WHERE d.topic_id = @topic_id AND d.revived_at IS NULL;

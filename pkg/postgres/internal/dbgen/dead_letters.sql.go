@@ -177,6 +177,38 @@ func (q *Queries) DiscardedDeadLetters(ctx context.Context, arg DiscardedDeadLet
 	return items, nil
 }
 
+const findOpenDeadLetters = `-- name: FindOpenDeadLetters :many
+SELECT d.partition, d.record_offset FROM dead_letters d
+JOIN (SELECT unnest($1::int[]) AS partition, unnest($2::bigint[]) AS record_offset) u
+  ON d.partition = u.partition AND d.record_offset = u.record_offset
+WHERE d.topic_id = $3 AND d.revived_at IS NULL
+`
+
+type FindOpenDeadLettersRow struct {
+	Partition    int32
+	RecordOffset int64
+}
+
+func (q *Queries) FindOpenDeadLetters(ctx context.Context, partitions []int32, recordOffsets []int64, topicID pgtype.UUID) ([]FindOpenDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, findOpenDeadLetters, partitions, recordOffsets, topicID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindOpenDeadLettersRow
+	for rows.Next() {
+		var i FindOpenDeadLettersRow
+		if err := rows.Scan(&i.Partition, &i.RecordOffset); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getDeadLetter = `-- name: GetDeadLetter :one
 SELECT d.topic_id, d.topic, d.partition, d.record_offset, n.name AS endpoint, d.reason, d.detail, d.record_key, d.record_headers, d.body,
        d.appended_at, d.created_at, d.published_at, d.settled_at, d.settled_by, d.settled_as, d.revived_at, coalesce(i.id, 0)::bigint AS item, i.claimed_by, i.claimed_at

@@ -54,7 +54,7 @@ func (q *Queries) DeleteOrderEvents(ctx context.Context, orderNos []int64) error
 }
 
 const findHoldings = `-- name: FindHoldings :many
-SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
+SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.verdict, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
 FROM order_events e
 WHERE e.order_no = ANY($1::bigint[]) AND e.event_hash = ANY($2::uuid[])
 `
@@ -65,6 +65,7 @@ type FindHoldingsRow struct {
 	SourceNo     int16
 	PaymentID    string
 	Named        bool
+	Verdict      int16
 	Reason       int16
 	OccurredAt   int64
 	ReadingHash  int64
@@ -87,6 +88,7 @@ func (q *Queries) FindHoldings(ctx context.Context, orderNos []int64, eventHashe
 			&i.SourceNo,
 			&i.PaymentID,
 			&i.Named,
+			&i.Verdict,
 			&i.Reason,
 			&i.OccurredAt,
 			&i.ReadingHash,
