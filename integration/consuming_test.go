@@ -170,10 +170,11 @@ func (s *shell) says(want ...string) {
 func types(t *testing.T, dir string, env []string, command string) string {
 	t.Helper()
 	s := startShell(t, dir, env, command)
-	if err := <-s.done; err != nil {
+	err := <-s.done
+	s.done <- err // whoever stops it waits for this
+	if err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, s.output())
 	}
-	s.done <- nil
 	return s.output()
 }
 
