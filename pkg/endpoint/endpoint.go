@@ -52,7 +52,14 @@ type Lookup struct {
 	Rate float64
 	// Pending is after how long an order that nothing has decided is asked about; 0: never.
 	Pending time.Duration
+	// Sweep is how the provider's lists are gone through; nil if they are not, or if it
+	// has none.
+	Sweep *Sweep
 }
+
+// Sweep says how often a provider's lists are gone through, and how far behind what was
+// gone through before each time.
+type Sweep struct{ Every, Back time.Duration }
 
 // Credential is a secret that is sent to the provider. It prints and logs as its name.
 type Credential struct {

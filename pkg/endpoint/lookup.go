@@ -19,6 +19,7 @@ type lookupEntry struct {
 	Credentials []reference       `yaml:"credentials"`
 	Rate        float64           `yaml:"rate"`
 	Pending     *time.Duration    `yaml:"pending"`
+	Sweep       *sweepEntry       `yaml:"sweep"`
 }
 
 // minPending and maxPending bound how old an order must be that is asked about: an
@@ -76,6 +77,7 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 	}
 	out.BaseURL, out.Settings = account.BaseURL, account.Settings
 	out.Credentials = l.credentials(e.Credentials, api)
+	out.Sweep = l.sweep(e.Sweep, api)
 	return out
 }
 

@@ -18,7 +18,8 @@ const (
 	// be asked before anything is applied.
 	Hint Trust = "hint"
 	// LookedUp: Sluice asked the provider's API itself. The body is what it learnt, in
-	// a form of its own (pkg/lookup), not the provider's.
+	// a form of its own (pkg/lookup, by its content type), or an event that the provider
+	// has listed, as its webhook carries it.
 	LookedUp Trust = "looked_up"
 )
 

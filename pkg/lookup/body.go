@@ -18,6 +18,10 @@ import (
 // ContentType is the body's.
 const ContentType = "application/vnd.sluice.looked-up+json"
 
+// IsOurs says whether an event's body is in the form that Encode writes. A provider's
+// own event that it has listed is looked up too, and stays in the provider's form.
+func IsOurs(e event.Event) bool { return e.Trust == event.LookedUp && e.ContentType == ContentType }
+
 // version of the body's form. Bodies lie in topics and tables for years: a change
 // of meaning gets a new number, and the old one stays readable.
 const version = 1

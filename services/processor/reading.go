@@ -44,9 +44,10 @@ func (r *record) open(ep endpoint.Endpoint) {
 	r.fact = r.factOf(reading)
 }
 
-// reading is what the body says: in its provider's form, or in our own if we asked.
+// reading is what the body says: in its provider's form, or in our own if that is what
+// we wrote down of an answer.
 func (r *record) reading(ep endpoint.Endpoint) (webhook.Reading, error) {
-	if r.event.Trust == event.LookedUp {
+	if r.ours() {
 		return lookup.Decode(r.Value)
 	}
 	return ep.Read(storedHeaders(r.event.Signature), r.Value)
@@ -55,11 +56,15 @@ func (r *record) reading(ep endpoint.Endpoint) (webhook.Reading, error) {
 // changedBody is the rule for another reading under a known id. The id of what was
 // looked up is made of its bytes.
 func (r *record) changedBody(ep endpoint.Endpoint) webhook.ChangedBody {
-	if r.event.Trust == event.LookedUp {
+	if r.ours() {
 		return webhook.Final
 	}
 	return ep.Provider.ChangedBody()
 }
+
+// ours: the body is in the form in which look-ups are written. What a provider lists of
+// its own events is looked up too, and stays in the provider's.
+func (r *record) ours() bool { return lookup.IsOurs(r.event) }
 
 func (r *record) factOf(reading webhook.Reading) postgres.Fact {
 	e := &r.event

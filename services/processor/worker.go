@@ -140,7 +140,8 @@ func (w *worker) claim(ctx context.Context, a kafka.Assignment, reset func(from 
 	return applied, nil
 }
 
-// gap leaves a note for a person; the counter is there even if the database is not.
+// gap leaves a note for a person, and has the period swept again at the providers; the
+// counter is there even if the database is not.
 func (w *worker) gap(ctx context.Context, g kafka.Gap) {
 	w.metrics.gaps.WithLabelValues(g.Reason).Inc()
 	item := postgres.ReviewItem{
@@ -149,7 +150,10 @@ func (w *worker) gap(ctx context.Context, g kafka.Gap) {
 		Detail:  fmt.Sprintf("offsets %d to %d of %s, partition %d: %s", g.From, g.To, g.Topic, g.Partition, g.Reason),
 	}
 	err := w.Store.InTx(ctx, func(tx postgres.Tx) error {
-		_, err := tx.AddReviewItem(ctx, item)
+		added, err := tx.AddReviewItem(ctx, item)
+		if err == nil && added { // what the records held, the providers know
+			_, err = tx.SweepGap(ctx, w.Now(), g.TopicID, g.Partition)
+		}
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,8 @@ type metrics struct {
 	lookups, facts, hanging                *prometheus.CounterVec
 	requests                               *prometheus.HistogramVec
 	openLookups, openHanging, oldest, stop *prometheus.GaugeVec
+	sweptEvents                            *prometheus.CounterVec
+	sweepLag                               *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -34,6 +36,24 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Age of the oldest look-up without an answer that hints wait for. Alert on this."}, []string{"source"}),
 		stop: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_requests_stopped",
 			Help: "1 while no requests are made because the provider fails or asked for quiet."}, []string{"source"}),
+		sweptEvents: f.NewCounterVec(prometheus.CounterOpts{Name: "sluice_reconciler_swept_events_total",
+			Help: "What providers list, by what is known of it (known, missing, undecided, differs, unreadable, other_mode), and pages without an answer (unanswered). Alert on missing: webhooks were lost."}, []string{"provider", "result"}),
+		sweepLag: f.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_reconciler_sweep_lag_seconds",
+			Help: "How long ago that is up to which everything that a provider lists is known."}, []string{"source"}),
+	}
+}
+
+func (m *metrics) swept(provider string, t tally) {
+	for result, n := range t.counts() {
+		m.sweptEvents.WithLabelValues(provider, result).Add(float64(n))
+	}
+}
+
+// sweptUntil shows how far each source was swept.
+func (m *metrics) sweptUntil(states []postgres.SweepState, now time.Time) {
+	m.sweepLag.Reset()
+	for _, s := range states {
+		m.sweepLag.WithLabelValues(s.Source).Set(max(0, now.Sub(s.SweptUntil).Seconds()))
 	}
 }
 

@@ -49,6 +49,11 @@ type Config struct {
 	// BreakFor for how long; then one look-up tries.
 	BreakAfter int           `env:"SLUICE_RECONCILER_BREAK_AFTER" envDefault:"5" help:"failures in a row that stop a source's requests"`
 	BreakFor   time.Duration `env:"SLUICE_RECONCILER_BREAK_FOR" envDefault:"30s" help:"for how long they are stopped"`
+	// Sweep says whether providers' lists are gone through for what never arrived.
+	Sweep bool `env:"SLUICE_RECONCILER_SWEEP" envDefault:"true" help:"go through providers' lists for webhooks that were lost, as each endpoint's lookup.sweep says"`
+	// SweepDelay is how close to now a sweep comes: the webhook of what is younger may
+	// still be on its way, or be waiting for a processor.
+	SweepDelay time.Duration `env:"SLUICE_RECONCILER_SWEEP_DELAY" envDefault:"5m" help:"what is younger is not missed yet: its webhook may be on its way"`
 	// DrainTimeout is how long a stopping reconciler takes to give back what it holds.
 	DrainTimeout time.Duration `env:"SLUICE_RECONCILER_DRAIN_TIMEOUT" envDefault:"10s" help:"how long a stop may take"`
 }
@@ -71,6 +76,9 @@ func (c Config) Check() error {
 		if d.is <= 0 {
 			problems = append(problems, fmt.Errorf("SLUICE_RECONCILER_%s must be positive", d.name))
 		}
+	}
+	if c.SweepDelay < 0 {
+		problems = append(problems, errors.New("SLUICE_RECONCILER_SWEEP_DELAY must not be negative"))
 	}
 	if c.BackoffMax < c.BackoffBase {
 		problems = append(problems, errors.New("SLUICE_RECONCILER_BACKOFF_MAX must not be below SLUICE_RECONCILER_BACKOFF_BASE"))
@@ -186,6 +194,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, s := range r.sources {
 		running.Go(func() { s.run(ctx) })
+		if w := s.sweeper(); w != nil && r.cfg.Sweep {
+			running.Go(func() { w.run(ctx) })
+		}
 	}
 	r.count(ctx)
 	running.Wait()
@@ -204,6 +215,12 @@ func (r *Reconciler) count(ctx context.Context) {
 			return
 		}
 		open, err := r.deps.Store.OpenLookups(ctx)
+		if err == nil {
+			var swept []postgres.SweepState
+			if swept, err = r.deps.Store.Sweeps(ctx); err == nil {
+				r.metrics.sweptUntil(swept, r.deps.Now())
+			}
+		}
 		if ctx.Err() != nil {
 			return
 		}

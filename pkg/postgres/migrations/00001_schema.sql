@@ -280,6 +280,19 @@ CREATE UNLOGGED TABLE paces (
   quiet_until timestamptz NOT NULL DEFAULT '-infinity' -- the provider asks to be left alone
 ) WITH (fillfactor = 20);
 
+-- How far each source's provider was asked what had happened, and the sweep that is
+-- under way: its span, and the page to go on with. Who claims it carries it on.
+CREATE TABLE sweeps (
+  source_no   smallint PRIMARY KEY,
+  swept_until timestamptz NOT NULL, -- everything before was listed, and is known
+  since       timestamptz, -- of the sweep under way; NULL: none is
+  until       timestamptz,
+  page        text        NOT NULL DEFAULT '',
+  due_at      timestamptz NOT NULL, -- when the next one may begin
+  claimed_by  text,
+  free_at     timestamptz NOT NULL  -- when it may be claimed; while it is, the end of its lease
+);
+
 -- Hints: events that nobody believes, held until a look-up answers that began after
 -- they came. One row an event and object, however often it comes; never in
 -- processed_events, never in an order's set.
@@ -473,6 +486,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, paces, order_visits, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, sweeps, paces, order_visits, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();

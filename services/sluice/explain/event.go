@@ -135,7 +135,7 @@ func (e *explanation) read(out *Event, s *stored) {
 		return
 	}
 	r, err := ep.Read(webhook.StoredHeaders(s.Signature), s.Body)
-	if s.Trust == event.LookedUp {
+	if lookup.IsOurs(s.Event) {
 		r, err = lookup.Decode(s.Body)
 		if r.Mode == "" {
 			r.Mode = ep.Mode
