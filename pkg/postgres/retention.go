@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"sluice/pkg/archive"
 )
 
 const day = 24 * time.Hour
@@ -46,6 +48,9 @@ type Retention struct {
 	Bodies time.Duration
 	// Transitions is how long published order transitions are kept; 0 is for ever.
 	Transitions time.Duration
+	// Archive is where raw bodies and order transitions are written before they are
+	// dropped; empty: nowhere.
+	Archive archive.Dir
 }
 
 // slack is how much longer a partition stays than it must: other programs may
@@ -66,6 +71,8 @@ type Dropped struct {
 	Undated int64
 	// Hints and Lookups are how many settled hints and answered look-ups were.
 	Hints, Lookups int64
+	// Unarchived are partitions that stay because they could not be archived, and why.
+	Unarchived map[string]error
 	// Later: not all is done. Call it again soon.
 	Later bool
 }
@@ -75,6 +82,10 @@ type Dropped struct {
 // order_transitions of which every row is published and old. Undated events leave
 // processed_events a window after they were first seen, hints a window after they
 // were settled: no record of theirs is left in the raw topic then.
+//
+// With an archive, raw bodies and order transitions are written there first, and
+// dropped only once that is on disk and was read back; a partition that cannot be
+// archived stays (Unarchived). That may take minutes.
 //
 // No reader or writer waits for it: it detaches concurrently, gives up what is in
 // use after a second (Later), and finishes next time what it or a program that
@@ -150,9 +161,15 @@ func (d *dropper) drop(ctx context.Context) error {
 			}
 		}
 		err := d.remove(ctx, table, name, there[name])
+		var unarchived *unarchivedError
 		switch {
 		case err == nil:
 			d.done.Partitions = append(d.done.Partitions, name)
+		case errors.As(err, &unarchived):
+			if d.done.Unarchived == nil {
+				d.done.Unarchived = map[string]error{}
+			}
+			d.done.Unarchived[name] = unarchived.error
 		case inUse(err):
 			d.done.Later = true
 		default:
@@ -219,8 +236,34 @@ func (d *dropper) published(ctx context.Context, suffix string) (behind bool, er
 	return behind, err
 }
 
-// remove brings a partition to its end, from wherever it stands.
+// unarchivedError: a partition's rows are not in the archive.
+type unarchivedError struct{ error }
+
+// remove brings a partition to its end, from wherever it stands. It is archived while
+// its table still has it, so that one that cannot be stays in use, and counted again
+// once nobody can write into it.
 func (d *dropper) remove(ctx context.Context, table, name string, is found) error {
+	if d.keep.Archive == "" || !archived[table] {
+		if err := d.detach(ctx, table, name, is); err != nil {
+			return err
+		}
+		return d.exec(ctx, `DROP TABLE `+name)
+	}
+	m, fresh, err := d.archive(ctx, table, name, false)
+	if err != nil {
+		return &unarchivedError{err}
+	}
+	if err := d.detach(ctx, table, name, is); err != nil {
+		return err
+	}
+	if err := d.confirm(ctx, table, name, m, fresh); err != nil {
+		return &unarchivedError{err}
+	}
+	return d.exec(ctx, `DROP TABLE `+name)
+}
+
+// detach takes a partition out of its table.
+func (d *dropper) detach(ctx context.Context, table, name string, is found) error {
 	var statements []string
 	switch is {
 	case attached:
@@ -229,7 +272,11 @@ func (d *dropper) remove(ctx context.Context, table, name string, is found) erro
 	case detaching:
 		statements = append(statements, fmt.Sprintf(`ALTER TABLE %s DETACH PARTITION %s FINALIZE`, table, name)) //nolint:misspell // SQL
 	}
-	for _, statement := range append(statements, `DROP TABLE `+name) {
+	return d.exec(ctx, statements...)
+}
+
+func (d *dropper) exec(ctx context.Context, statements ...string) error {
+	for _, statement := range statements {
 		if _, err := d.conn.Exec(ctx, statement); err != nil {
 			return err
 		}
