@@ -77,14 +77,17 @@ func (s *Store) Decide(ctx context.Context, now time.Time, d Decision) (done Dec
 	return done, nil
 }
 
-// actions are what can be decided on a held event. A look-up without an answer can
-// be dismissed or refetched, everything else only dismissed.
+// actions are what can be decided on a held event. What a provider was asked about
+// can be dismissed or refetched, everything else only dismissed.
 var actions = map[ReviewDecision]func(*held, context.Context, Tx, Decision) error{
 	Accept:  (*held).accept,
 	Dismiss: (*held).dismiss,
 	Link:    (*held).link,
 	Refetch: (*held).refetch,
 }
+
+// refetched are the other kinds of review item whose provider may be asked.
+var refetched = map[ReviewKind]bool{ReviewLookup: true, ReviewHanging: true, ReviewContradicts: true}
 
 func (d Decision) check() error {
 	switch {
@@ -116,7 +119,7 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 	audit := AuditEntry{At: now, Who: d.Who, Action: "review." + string(d.Action), Reason: d.Reason,
 		Subject: fmt.Sprintf("review item %d: %s %s", item.ID, item.Kind, item.Subject)}
 	if kind := ReviewKind(item.Kind); kind != ReviewHeld {
-		if d.Action != Dismiss && kind != ReviewLookup && kind != ReviewHanging {
+		if d.Action != Dismiss && !refetched[kind] {
 			return Decided{}, fmt.Errorf("%w: a review item of kind %s can only be dismissed", ErrDecision, item.Kind)
 		}
 		var letter DeadLetterRef
@@ -131,6 +134,8 @@ func (tx Tx) decide(ctx context.Context, now time.Time, d Decision) (Decided, er
 		switch kind {
 		case ReviewLookup, ReviewHanging:
 			err = tx.decideLookup(ctx, now, item.Subject, d.Action)
+		case ReviewContradicts:
+			err = tx.decideContradiction(ctx, now, item.Subject, d.Action)
 		case ReviewDeadLetter:
 			err = tx.discardDeadLetter(ctx, now, d.Who, letter)
 		}

@@ -211,7 +211,10 @@ func (s *Store) EndLookup(ctx context.Context, now time.Time, l Lookup) error {
 // becomes no change in the books, in their own hour. What was armed after it began
 // stays open. Answering again changes nothing, and neither does an answer that is
 // older than one already given; an answer whose lease is over counts.
-func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup) (settled int, err error) {
+//
+// said are the facts that the answer stated, to be compared with our state once they
+// were processed; see CompareAnswers.
+func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup, said ...Said) (settled int, err error) {
 	err = s.InTx(ctx, func(tx Tx) error {
 		settled = 0
 		rows, err := tx.q.AnswerLookup(ctx, dbgen.AnswerLookupParams{SourceNo: l.sourceNo, Object: l.Object, Begun: l.arming,
@@ -220,6 +223,9 @@ func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup) (sett
 			return err
 		}
 		if settled, err = tx.settleHints(ctx, now, l.sourceNo, l.Object, l.arming); err != nil {
+			return err
+		}
+		if err := tx.keepAnswer(ctx, now, l, said); err != nil {
 			return err
 		}
 		return tx.settleLookupItems(ctx, l.Source, []string{l.Object}, Answered)

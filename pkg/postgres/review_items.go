@@ -14,15 +14,16 @@ type ReviewKind string
 
 // The kinds of review item.
 const (
-	ReviewHeld        ReviewKind = "held"              // an event waited longer than its grace
-	ReviewDeadLetter  ReviewKind = "dead_letter"       // nobody could read a record
-	ReviewBodyChanged ReviewKind = "body_changed"      // one event id, two readings
-	ReviewOffsetGap   ReviewKind = "offset_gap"        // records were gone before they were read
-	ReviewFutureTime  ReviewKind = "future_time"       // an event is dated after its receipt
-	ReviewCrossed     ReviewKind = "payment_crossed"   // one payment, named with two orders
-	ReviewRefused     ReviewKind = "message_refused"   // Kafka will never take a message
-	ReviewLookup      ReviewKind = "lookup_unanswered" // the provider was asked in vain
-	ReviewHanging     ReviewKind = "order_hanging"     // an order is pending, and its provider does not say why
+	ReviewHeld        ReviewKind = "held"                 // an event waited longer than its grace
+	ReviewDeadLetter  ReviewKind = "dead_letter"          // nobody could read a record
+	ReviewBodyChanged ReviewKind = "body_changed"         // one event id, two readings
+	ReviewOffsetGap   ReviewKind = "offset_gap"           // records were gone before they were read
+	ReviewFutureTime  ReviewKind = "future_time"          // an event is dated after its receipt
+	ReviewCrossed     ReviewKind = "payment_crossed"      // one payment, named with two orders
+	ReviewRefused     ReviewKind = "message_refused"      // Kafka will never take a message
+	ReviewLookup      ReviewKind = "lookup_unanswered"    // the provider was asked in vain
+	ReviewHanging     ReviewKind = "order_hanging"        // an order is pending, and its provider does not say why
+	ReviewContradicts ReviewKind = "provider_contradicts" // what a provider says of a payment differs from our state
 	// ReviewEffectFailed: an effect's last attempt failed; its key is the subject.
 	ReviewEffectFailed ReviewKind = "effect_failed"
 	// ReviewEffectOutdated: an effect was attempted that a correction made untrue.
@@ -43,6 +44,7 @@ const (
 	Readable     ReviewDecision = "readable"       // a replay could read the dead letter
 	Answered     ReviewDecision = "answered"       // the provider answered after all
 	MovedOn      ReviewDecision = "moved_on"       // the order is pending no longer
+	Agrees       ReviewDecision = "agrees"         // the provider says now what we say
 	SendAgain    ReviewDecision = "send_again"     // a person: send the effect again, under the same key; the dead letter, as it was
 	ImpliedAgain ReviewDecision = "implied_again"  // the order's story implies the effect again
 	NotImplied   ReviewDecision = "withdrawn"      // the order's story implies the failed effect no more

@@ -11,6 +11,7 @@ import (
 	"sluice/pkg/kafka"
 	"sluice/pkg/lookup"
 	"sluice/pkg/order"
+	"sluice/pkg/postgres"
 	"sluice/pkg/webhook"
 )
 
@@ -25,28 +26,29 @@ func decided(facts []webhook.Reading) bool {
 }
 
 // records are the events that the facts of an answer become: trusted ones, of the
-// endpoint's source. The same answer gives the same events, whoever asked.
-func records(e endpoint.Endpoint, facts []webhook.Reading, receivedAt time.Time) ([]kafka.Record, error) {
-	out := make([]kafka.Record, 0, len(facts))
+// endpoint's source. The same answer gives the same events, whoever asked. said are the
+// same facts, as they are compared later.
+func records(e endpoint.Endpoint, facts []webhook.Reading, receivedAt time.Time) (list []kafka.Record, said []postgres.Said, err error) {
 	for _, f := range facts {
 		body, err := lookup.Encode(f)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r, err := lookup.Decode(body) // the id and type that every reader will see
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ev := event.Event{Source: e.Source, ID: r.ID, Type: r.Type, Time: r.Time, TimeRepeats: true, Mode: cmp.Or(r.Mode, e.Mode),
 			Provider: e.Provider.Name(), Endpoint: e.Name, Order: r.Order, Payment: r.Payment, Trust: event.LookedUp,
 			ContentType: lookup.ContentType, ReceivedAt: receivedAt, Body: body}
 		headers, err := ev.Headers()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out = append(out, kafka.Record{Key: []byte(ev.ID), Value: body, Headers: headers})
+		list = append(list, kafka.Record{Key: []byte(ev.ID), Value: body, Headers: headers})
+		said = append(said, postgres.Said{Event: ev.Hash(), Kind: r.Fact, Payment: r.Payment, Object: r.Object, Amount: r.Amount, Currency: r.Currency})
 	}
-	return out, nil
+	return list, said, nil
 }
 
 // produce returns nil once Kafka has all of them.

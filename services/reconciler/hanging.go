@@ -25,14 +25,21 @@ func pause(pending, open time.Duration) time.Duration {
 	return p - rand.N(p/4)
 }
 
+// watchEvery is how often is looked for what hangs: three index reads.
+const watchEvery = time.Second
+
 // visitLimit bounds one visit: a transaction of some 100 ms.
 const visitLimit = 2000
 
 // heldLimit bounds how many held events are asked about at a time.
 const heldLimit = 500
 
+// compareLimit bounds how many answers are compared in one transaction.
+const compareLimit = 200
+
 // watch looks for what hangs until ctx ends: orders that have become as old as the
-// source asks about, and events that are held for what the provider may know.
+// source asks about, and events that are held for what the provider may know. It also
+// compares what the provider answered with what became of it.
 func (s *source) watch(ctx context.Context) {
 	frontier := s.owner.deps.Store.Frontier()
 	s.repeat(ctx, "what hangs is not looked for", func() (time.Duration, error) {
@@ -45,10 +52,14 @@ func (s *source) watch(ctx context.Context) {
 			return 0, err
 		}
 		s.owner.metrics.found(s.name, "held_event", asked)
-		if more || moreHeld {
+		compared, err := s.owner.deps.Store.CompareAnswers(ctx, s.owner.deps.Now(), s.name, compareLimit)
+		if err != nil {
+			return 0, err
+		}
+		if more || moreHeld || compared == compareLimit {
 			return 0, nil
 		}
-		return max(s.owner.cfg.PollInterval, min(s.fallback.endpoint.Lookup.Pending/10, countEvery)), nil
+		return max(s.owner.cfg.PollInterval, watchEvery), nil
 	})
 }
 

@@ -83,6 +83,7 @@ func TestTheRateIsUsedAndNeverExceededByOneReconcilerOrThree(t *testing.T) {
 		for _, reconcilers := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%v a second by %d", rate, reconcilers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					defer time.Sleep(time.Minute) // until no reservation is under way
 					const lasting = 60 * time.Second
 					ctx, cancel := context.WithTimeout(t.Context(), lasting)
 					defer cancel()
@@ -110,6 +111,7 @@ func TestTheRateIsUsedAndNeverExceededByOneReconcilerOrThree(t *testing.T) {
 
 func TestEveryLaneGetsItsShareHoweverMuchTheOthersWant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute) // until no reservation is under way
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		p := newPace(&timeline{}, "mollie", 100)
@@ -134,6 +136,7 @@ func TestEveryLaneGetsItsShareHoweverMuchTheOthersWant(t *testing.T) {
 
 func TestWhatALaneLeavesTheOthersHaveAndAHintDoesNotWaitBehindThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute) // until no reservation is under way
 		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		defer cancel()
 		p := newPace(&timeline{}, "mollie", 10)
@@ -156,6 +159,7 @@ func TestWhatALaneLeavesTheOthersHaveAndAHintDoesNotWaitBehindThem(t *testing.T)
 
 func TestAProviderThatAskedAnotherReconcilerForQuietGetsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute) // until no reservation is under way
 		db := &timeline{quiet: time.Now().Add(time.Hour + time.Minute)}
 		p := newPace(db, "mollie", 10)
 		err := p.wait(t.Context(), hints)
@@ -172,6 +176,7 @@ func TestAProviderThatAskedAnotherReconcilerForQuietGetsIt(t *testing.T) {
 
 func TestADatabaseThatIsAwayStopsRequestsAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute) // until no reservation is under way
 		db := &timeline{err: errors.New("away")}
 		p := newPace(db, "mollie", 10)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

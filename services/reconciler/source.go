@@ -226,6 +226,9 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		}
 		s.giveBack(ctx, l, now.Add(wait), problem)
 	}
+	if step.Outcome == lookup.Unknown && l.Payment != "" && l.Attempt == doubtAfter {
+		s.doubt(ctx, l)
+	}
 	if step.Outcome == lookup.Unknown && !l.Hanging {
 		base, longest = 4*base, 36*longest // mostly forged, and it will not begin to be
 	}
@@ -237,7 +240,7 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		retry(postgres.LookupUndecided, "nothing is decided yet")
 		return
 	}
-	list, err := records(a.endpoint, step.Facts, now)
+	list, said, err := records(a.endpoint, step.Facts, now)
 	if err != nil {
 		retry(postgres.LookupUnreadable, err.Error())
 		return
@@ -251,7 +254,7 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		retry(postgres.LookupUndelivered, err.Error())
 		return
 	}
-	settled, err := s.owner.deps.Store.AnswerLookup(ctx, now, l)
+	settled, err := s.owner.deps.Store.AnswerLookup(ctx, now, l, said...)
 	if err != nil {
 		// Its lease ends by itself; asking again writes the same events.
 		s.log.Error("a look-up is answered, but not marked so", "error", err)
@@ -261,6 +264,17 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 	s.owner.metrics.learnt(s.provider, step.Facts)
 	ended(step.Outcome.String())
 	s.log.Debug("a look-up is answered", "facts", len(list), "hints", settled)
+}
+
+// doubtAfter is how often a provider must say that it knows no such payment before it
+// may contradict us: some do not know at once what they notify about.
+const doubtAfter = 3
+
+// doubt notes that the provider knows nothing of a payment.
+func (s *source) doubt(ctx context.Context, l postgres.Lookup) {
+	if err := s.owner.deps.Store.DoubtPayment(ctx, s.owner.deps.Now(), l); err != nil && ctx.Err() == nil {
+		s.log.Warn("that the provider knows no such payment is not compared", "error", err)
+	}
 }
 
 // giveBack returns a look-up, to be asked about at a time.

@@ -264,6 +264,21 @@ CREATE INDEX lookups_due ON lookups (source_no, lane, due_at) WHERE answered < a
 CREATE INDEX lookups_review ON lookups (review_at) WHERE answered < armed AND review_at IS NOT NULL;
 CREATE INDEX lookups_closed ON lookups (due_at) WHERE answered >= armed;
 
+-- What a provider said last of an object, until it was compared with our state, which
+-- is after all of it was processed. One that differs is asked again before a person is.
+CREATE TABLE comparisons (
+  source_no  smallint    NOT NULL,
+  object     text COLLATE "C" NOT NULL, -- of lookups
+  payment_id text        NOT NULL,      -- the one that it knows nothing of, if said is NULL
+  said       json,                      -- its facts; NULL: it knows no such payment
+  said_at    timestamptz NOT NULL,
+  compare_at timestamptz NOT NULL,
+  tries      int         NOT NULL DEFAULT 0, -- in which not all was processed
+  differed   boolean     NOT NULL DEFAULT false, -- so it was asked again
+  PRIMARY KEY (source_no, object)
+);
+CREATE INDEX comparisons_due ON comparisons (source_no, compare_at);
+
 -- Up to which transition the orders registered were looked at, once they were as old
 -- as a source asks about: each is visited once, and what hangs then lives in lookups.
 CREATE TABLE order_visits (
@@ -486,6 +501,6 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, sweeps, paces, order_visits, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
+DROP TABLE replay_partitions, replays, effect_declarations, effect_attempts, effects, raw_outbox, click_transactions, payme_transactions, reservations, books, hints, sweeps, paces, order_visits, comparisons, lookups, audit_log, review_items, dead_letters, held_events, relay_instances, relay_shards, order_transitions, order_events,
   payments, orders, processed_events, names, partitions;
 DROP FUNCTION order_transitions_writer();
