@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/pkg/event"
+	"sluice/pkg/lookup"
 	"sluice/pkg/webhook"
 )
 
@@ -40,6 +41,8 @@ type Endpoint struct {
 
 // Lookup is the account at a provider's API.
 type Lookup struct {
+	// API is the provider's, or the one that the endpoint declares.
+	API lookup.API
 	// BaseURL is where the API is, without a last slash.
 	BaseURL string
 	// Settings are what the API wants to know beside the credentials, and is no

@@ -20,6 +20,8 @@ type lookupEntry struct {
 	Rate        float64           `yaml:"rate"`
 	Pending     *time.Duration    `yaml:"pending"`
 	Sweep       *sweepEntry       `yaml:"sweep"`
+	// Declared is how an API is asked that Sluice does not know.
+	Declared *lookup.Declaration `yaml:"declared"`
 }
 
 // minPending and maxPending bound how old an order must be that is asked about: an
@@ -43,22 +45,23 @@ func LoadWithCredentials(path string, deployment event.Mode, lookupEnv func(stri
 // lookup is how the endpoint's provider is asked, or nil with the problems noted. A
 // provider that gives only hints must be asked, or nothing of it ever counts.
 func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lookup {
-	api, known := lookup.For(p.Name())
+	api, known := l.api(e, p)
 	hints := p.Profile().Trust == event.Hint
 	switch {
 	case e == nil && hints && known:
 		l.problem("lookup", "missing: nothing that %s sends can be believed by itself, so its API must be asked: %s", p.Name(), wanted(api))
 	case e == nil && hints:
-		l.problem("provider", "nothing that %s sends can be believed by itself, and Sluice cannot ask its API", p.Name())
+		l.problem("provider", "nothing that %s sends can be believed by itself, and Sluice cannot ask its API: declare how, under `lookup:` and there `declared:`", p.Name())
+	case e != nil && e.Declared != nil: // what is wrong with it is told
 	case e != nil && !known && lookup.Silent(p.Name()) != "":
 		l.problem("lookup", "%s: remove it", lookup.Silent(p.Name()))
 	case e != nil && !known:
-		l.problem("lookup", "Sluice cannot ask the API of %s: remove it", p.Name())
+		l.problem("lookup", "Sluice cannot ask the API of %s: remove it, or declare how, under `declared:`", p.Name())
 	}
 	if e == nil || !known {
 		return nil
 	}
-	out := &Lookup{BaseURL: l.baseURL(e.BaseURL), Settings: e.Settings, Rate: e.Rate}
+	out := &Lookup{API: api, BaseURL: l.baseURL(e.BaseURL), Settings: e.Settings, Rate: e.Rate}
 	if e.Rate < 0 || e.Rate > maxRate {
 		l.problem("lookup.rate", "is %v: use requests per second, above 0 and up to %d", e.Rate, maxRate)
 	}
@@ -79,6 +82,26 @@ func (l *loader) lookup(e *lookupEntry, mode event.Mode, p webhook.Provider) *Lo
 	out.Credentials = l.credentials(e.Credentials, api)
 	out.Sweep = l.sweep(e.Sweep, api)
 	return out
+}
+
+// api is how a provider is asked: Sluice knows it, or the entry declares it.
+func (l *loader) api(e *lookupEntry, p webhook.Provider) (lookup.API, bool) {
+	api, known := lookup.For(p.Name())
+	if e == nil || e.Declared == nil {
+		return api, known
+	}
+	if known {
+		l.problem("lookup.declared", "Sluice knows how to ask %s: remove it", p.Name())
+		return api, known
+	}
+	if e.BaseURL == "" {
+		l.problem("lookup.base_url", "missing: a declared API is asked there")
+	}
+	api, err := lookup.NewDeclared(p.Name(), *e.Declared)
+	for _, err := range declare.Each(err) {
+		l.problem("lookup.declared", "%w", err)
+	}
+	return api, err == nil
 }
 
 // wanted says what to write for an API.

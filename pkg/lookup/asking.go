@@ -79,27 +79,39 @@ type onward func(page []byte, items []json.RawMessage) (path string, err error)
 // list is every item at a path of a list, which may have pages; an empty path is the
 // answer itself. If it is not ok, the run ends with the result: half a list decides nothing.
 func (a *asking) list(first, at string, next onward) (all []json.RawMessage, end result, ok bool) {
+	end, ok = a.walk(first, at, next, func(_ []byte, items []json.RawMessage) result {
+		all = append(all, items...)
+		return result{}
+	})
+	return all, end, ok
+}
+
+// walk shows every page of a list with its items. If it is not ok, the run ends with
+// the result, which is that of a page that was no answer.
+func (a *asking) walk(first, at string, next onward, show func(page []byte, items []json.RawMessage) result) (end result, ok bool) {
 	for path := first; ; {
 		page, ok := a.ask(&Request{Method: "GET", URL: a.account.BaseURL + path})
 		if !ok {
-			return nil, result{}, false
+			return result{}, false
 		}
 		items, found, err := listAt(page, at)
 		switch {
 		case err != nil:
-			return nil, unreadable(err), false
+			return unreadable(err), false
 		case !found:
-			return nil, unreadable(errNoList), false
+			return unreadable(errNoList), false
 		}
-		all = append(all, items...)
+		if end = show(page, items); end.outcome != 0 {
+			return end, false
+		}
 		more, err := next(page, items)
 		switch {
 		case err != nil:
-			return nil, unreadable(err), false
+			return unreadable(err), false
 		case more == "":
-			return all, result{}, true
+			return result{}, true
 		case more == path:
-			return nil, unreadable(errCircle), false
+			return unreadable(errCircle), false
 		}
 		path = more
 	}

@@ -55,7 +55,7 @@ func exchanges(t testing.TB, provider string) (all []exchange) {
 // every runs a test of every exchange of every API.
 func every(t *testing.T, test func(*testing.T, exchange)) {
 	t.Helper()
-	for _, api := range lookup.All() {
+	for _, api := range apis(t) {
 		for _, e := range exchanges(t, api.Provider) {
 			t.Run(api.Provider+": "+e.Name, func(t *testing.T) { test(t, e) })
 		}

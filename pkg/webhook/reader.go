@@ -1,5 +1,10 @@
 package webhook
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Reader reads documents that are no webhooks, such as the answers of a provider's
 // API, by a Layout. It is safe for concurrent use.
 type Reader struct {
@@ -13,6 +18,9 @@ func NewReader(l Layout, given ...string) (*Reader, error) {
 	c, err := l.compile()
 	if err != nil {
 		return nil, err
+	}
+	if len(c.needed) > 0 {
+		return nil, fmt.Errorf("reading: %s: a document has no headers and no query", strings.Join(c.needed, ", "))
 	}
 	r := &Reader{layout: c}
 	for _, path := range given {

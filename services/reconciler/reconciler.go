@@ -150,16 +150,12 @@ func New(cfg Config, deps Deps) (*Reconciler, error) {
 
 // newAccount is an endpoint's account at its provider.
 func newAccount(cfg Config, e endpoint.Endpoint, client *http.Client) (*account, error) {
-	api, ok := lookup.For(e.Provider.Name())
-	if !ok {
-		return nil, fmt.Errorf("nobody knows the API of %s", e.Provider.Name())
-	}
-	a := &account{endpoint: e, byOrder: api.ByOrder, client: client, timeout: cfg.RequestTimeout}
+	a := &account{endpoint: e, byOrder: e.Lookup.API.ByOrder, client: client, timeout: cfg.RequestTimeout}
 	for _, c := range e.Lookup.Credentials {
 		if c.Reveal() == "" {
 			return nil, fmt.Errorf("%v was not resolved", c)
 		}
-		l, err := api.New(lookup.Account{Mode: e.Mode, BaseURL: e.Lookup.BaseURL, Settings: e.Lookup.Settings, Secret: c.Reveal()})
+		l, err := e.Lookup.API.New(lookup.Account{Mode: e.Mode, BaseURL: e.Lookup.BaseURL, Settings: e.Lookup.Settings, Secret: c.Reveal()})
 		if err != nil {
 			return nil, err
 		}
