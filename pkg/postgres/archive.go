@@ -63,7 +63,7 @@ func (d *dropper) stream(ctx context.Context, name string, put func([]byte) erro
 	return pgx.BeginTxFunc(ctx, d.conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		// It takes as long as the disk does.
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
-			SET LOCAL synchronize_seqscans = off; SET LOCAL enable_seqscan = on`); err != nil {
+			SET LOCAL synchronize_seqscans = off; SET LOCAL enable_seqscan = on`); err != nil { //nolint:misspell // SQL
 			return err
 		}
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`DECLARE archived NO SCROLL CURSOR FOR SELECT row_to_json(t)::text FROM ONLY %s t`, name)); err != nil {

@@ -245,7 +245,7 @@ func TestAProgramThatIsKilledWhileItArchivesLosesNothing(t *testing.T) {
 		select {
 		case <-time.After(time.Duration(n) * 15 * time.Millisecond):
 			_ = c.Process.Kill()
-			<-ended
+			t.Logf("killed: %v", <-ended)
 		case err := <-ended:
 			if err != nil {
 				t.Fatalf("the archiver ended with %v", err)

@@ -82,9 +82,9 @@ func repeatsWithinWindow(s Settings) (found []Finding) {
 		what := fmt.Sprintf("the topic keeps its records for up to %s", Span(lies))
 		switch {
 		case s.Raw == nil:
-			what = fmt.Sprintf("%s may repeat for %s", e.Provider, Span(e.Repeats))
+			what = fmt.Sprintf("endpoint %s: %s may repeat for %s", e.Name, e.Provider, Span(e.Repeats))
 		case e.Name != "":
-			what = fmt.Sprintf("%s may repeat for %s, and %s", e.Provider, Span(e.Repeats), what)
+			what = fmt.Sprintf("endpoint %s: %s may repeat for %s, and %s", e.Name, e.Provider, Span(e.Repeats), what)
 		}
 		f.Says = fmt.Sprintf("%s, within the %s for which repeats are recognised", what, Span(s.Window))
 		if over := e.Repeats + lies; over > s.Window {

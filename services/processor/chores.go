@@ -17,12 +17,11 @@ const partitionsEvery = time.Hour
 // choreLimit bounds what one round takes of held events or dead letters.
 const choreLimit = 200
 
-// chores does what no batch does, until ctx ends: table partitions, held events and
-// look-ups that are due, dead letters that are not yet in their topic, the books.
+// chores does what no batch does, until ctx ends: held events and look-ups that are
+// due, dead letters that are not yet in their topic, the books.
 func (p *Processor) chores(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.Chores)
 	defer tick.Stop()
-	var partitions time.Time
 	var books time.Time
 	for {
 		p.chore(ctx)
@@ -32,11 +31,6 @@ func (p *Processor) chores(ctx context.Context) {
 			p.countEffects(ctx)
 			p.countDeadLetters(ctx)
 			books = p.Now()
-		}
-		if p.Now().Sub(partitions) >= partitionsEvery {
-			if p.keepPartitions(ctx) {
-				partitions = p.Now()
-			}
 		}
 		select {
 		case <-ctx.Done():

@@ -37,10 +37,13 @@ func (p *Processor) countEffects(ctx context.Context) {
 	p.notes.Store(&notes)
 }
 
-// Notes are a line for each effect that waits or failed, as of the last minute.
-func (p *Processor) Notes() []string {
-	if notes := p.notes.Load(); notes != nil {
-		return *notes
+// Notes are a line for each effect that waits or failed, as of the last minute, and for
+// each table partition that cannot be archived.
+func (p *Processor) Notes() (notes []string) {
+	for _, lines := range [...]*[]string{p.notes.Load(), p.staying.Load()} {
+		if lines != nil {
+			notes = append(notes, *lines...)
+		}
 	}
-	return nil
+	return notes
 }

@@ -28,6 +28,7 @@ type metrics struct {
 	horizons    *prometheus.GaugeVec
 	ahead       *prometheus.GaugeVec
 	deadOpen    prometheus.Gauge
+	unarchived  prometheus.Gauge
 	again       *prometheus.CounterVec
 	replaying   prometheus.Gauge
 	replayLag   *prometheus.GaugeVec
@@ -78,10 +79,12 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		Help: "For how long from now on table partitions are made."}, []string{"table"})
 	m.deadOpen = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_processor_open_dead_letters",
 		Help: "Dead letters of the whole deployment that nobody has settled."})
+	m.unarchived = prometheus.NewGauge(prometheus.GaugeOpts{Name: "sluice_processor_unarchived_partitions",
+		Help: "Table partitions that are old and stay because they cannot be archived."})
 	m.unaccounted.Set(math.NaN()) // not known yet
 	m.deadOpen.Set(math.NaN())
 	reg.MustRegister(m.events, m.skipped, m.size, m.duration, m.retries, m.dead, m.fenced, m.gaps, m.unaccounted, m.hints, m.lookups, m.lookupAge,
-		m.effectsDue, m.effectAge, m.effectsFail, m.horizons, m.ahead, m.deadOpen, m.again, m.replaying, m.replayLag)
+		m.effectsDue, m.effectAge, m.effectsFail, m.horizons, m.ahead, m.deadOpen, m.unarchived, m.again, m.replaying, m.replayLag)
 	return m
 }
 

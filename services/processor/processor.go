@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/pkg/archive"
 	"sluice/pkg/audit"
 	"sluice/pkg/daemon"
 	"sluice/pkg/effect"
@@ -45,6 +46,8 @@ type Config struct {
 	// KeepTransitions is for how many days published order transitions are kept, by
 	// blocks of a hundred million; 0 is for ever.
 	KeepTransitions int `env:"SLUICE_PROCESSOR_KEEP_TRANSITIONS" envDefault:"0" help:"days that published order transitions are kept; 0: for ever"`
+	// Archive is a directory to which both are written before they are dropped.
+	Archive archive.Dir `env:"SLUICE_PROCESSOR_ARCHIVE" help:"directory that bodies and order transitions are written to before they are dropped; none: not"`
 	// KeepAttempts is for how many days what was tried for effects is kept, and the
 	// bodies of those that are done. Their keys are kept for ever.
 	KeepAttempts int `env:"SLUICE_PROCESSOR_KEEP_ATTEMPTS" envDefault:"30" help:"days that attempts of effects are kept; 0: for ever"`
@@ -74,6 +77,11 @@ func (c Config) Check() error {
 	if c.KeepTransitions < 0 || c.KeepTransitions > maxDays {
 		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_TRANSITIONS is %d; it must be 0 to %d days", c.KeepTransitions, maxDays))
 	}
+	if c.Archive != "" {
+		if err := c.Archive.Check(); err != nil {
+			problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_ARCHIVE: %w", err))
+		}
+	}
 	if c.KeepAttempts < 0 || c.KeepAttempts > maxDays {
 		problems = append(problems, fmt.Errorf("SLUICE_PROCESSOR_KEEP_ATTEMPTS is %d; it must be 0 to %d days", c.KeepAttempts, maxDays))
 	}
@@ -81,8 +89,9 @@ func (c Config) Check() error {
 }
 
 // Conns is how many database connections a processor needs: two a worker, one of
-// them for what it reads again, and two for claims, chores and wake-ups.
-func (c Config) Conns() int32 { return 2*int32(c.Workers) + 2 }
+// them for what it reads again, two for claims, chores and wake-ups, and one for table
+// partitions, which are archived for minutes.
+func (c Config) Conns() int32 { return 2*int32(c.Workers) + 3 }
 
 // Deps are what a processor works with.
 type Deps struct {
@@ -111,6 +120,8 @@ type Processor struct {
 	// letters wakes the chores when dead letters wait for their topic.
 	letters chan struct{}
 	notes   atomic.Pointer[[]string]
+	// staying are why table partitions stay that should be archived and dropped.
+	staying atomic.Pointer[[]string]
 }
 
 // New waits for the database and Kafka, and makes the table partitions that are
@@ -160,6 +171,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		running.Go(func() { w.run(ctx) })
 	}
 	running.Go(func() { p.chores(ctx) })
+	running.Go(func() { p.keep(ctx) })
 	running.Go(func() { p.listen(ctx) })
 	running.Wait()
 	return nil

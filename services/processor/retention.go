@@ -3,7 +3,9 @@ package processor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +19,27 @@ import (
 
 const day = 24 * time.Hour
 
-// retention is the settings of what may go.
-func (c Config) retention() postgres.Retention {
-	return postgres.Retention{Bodies: time.Duration(c.KeepBodies) * day, Transitions: time.Duration(c.KeepTransitions) * day}
+// Retention is the settings of what may go.
+func (c Config) Retention() postgres.Retention {
+	return postgres.Retention{Bodies: time.Duration(c.KeepBodies) * day, Transitions: time.Duration(c.KeepTransitions) * day, Archive: c.Archive}
+}
+
+// keep looks after table partitions until ctx ends. It is apart from the other chores:
+// archiving a partition takes minutes.
+func (p *Processor) keep(ctx context.Context) {
+	tick := time.NewTicker(p.cfg.Chores)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		if p.Now().Sub(last) >= partitionsEvery && p.keepPartitions(ctx) {
+			last = p.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (p *Processor) ensurePartitions(ctx context.Context) error {
@@ -39,7 +59,7 @@ func (p *Processor) checkAhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tables, err := p.Store.KeptTables(ctx, p.cfg.retention())
+	tables, err := p.Store.KeptTables(ctx, p.cfg.Retention())
 	if err != nil {
 		return err
 	}
@@ -62,16 +82,35 @@ func (p *Processor) keepPartitions(ctx context.Context) bool {
 		p.Log.Error("table partitions could not be checked, trying again", "error", err)
 		return false
 	}
-	dropped, err := p.Store.DropBehind(ctx, p.Now(), p.cfg.retention())
+	dropped, err := p.Store.DropBehind(ctx, p.Now(), p.cfg.Retention())
 	if len(dropped.Partitions) > 0 || dropped.Undated > 0 || dropped.Hints > 0 || dropped.Lookups > 0 {
 		p.Log.Info("what is old was dropped", "partitions", dropped.Partitions, "undated_events", dropped.Undated,
 			"hints", dropped.Hints, "lookups", dropped.Lookups)
 	}
+	p.unarchived(dropped.Unarchived)
 	if err != nil {
 		p.Log.Error("not all that is old was dropped, trying again", "error", err)
 		return false
 	}
 	return !dropped.Later && p.forgetEffects(ctx)
+}
+
+// unarchived tells once which partitions stay because they cannot be archived, and once
+// that they can be again. They are tried again every hour: each try reads them.
+func (p *Processor) unarchived(stay map[string]error) {
+	p.metrics.unarchived.Set(float64(len(stay)))
+	var whys []string
+	for _, name := range slices.Sorted(maps.Keys(stay)) {
+		whys = append(whys, fmt.Sprintf("table partition %s stays: %v", name, stay[name]))
+	}
+	before := p.staying.Swap(&whys)
+	switch {
+	case before != nil && slices.Equal(*before, whys):
+	case len(whys) > 0:
+		p.Log.Error("table partitions stay because they cannot be archived, trying again every hour", "partitions", len(whys), "error", whys[0])
+	case before != nil:
+		p.Log.Info("table partitions are archived again")
+	}
 }
 
 // forgetEffects drops what is old of effects that are over.
@@ -99,7 +138,7 @@ func Topics(cfg kafka.Config) []string {
 // what Kafka says of Topics, nil if it was not asked; grace is the longest that an
 // event is held before a person is asked.
 func (c Config) Horizons(cfg kafka.Config, kept map[string]kafka.Retention, window, grace time.Duration, endpoints endpoint.Set) retention.Settings {
-	keep := c.retention()
+	keep := c.Retention()
 	s := retention.Settings{Window: window, Journal: keep.Bodies, Transitions: keep.Transitions, Grace: grace, DevBroker: c.DevBroker}
 	for name, to := range map[string]**retention.Topic{kafka.Raw: &s.Raw, kafka.Status: &s.Status, kafka.DeadLetters: &s.DeadLetters} {
 		if r, ok := kept[cfg.Topic(name)]; ok {

@@ -2,13 +2,17 @@ package processor
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"sluice/pkg/archive"
 	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
@@ -78,6 +82,57 @@ func TestSettingsInDaysAreHeldToDays(t *testing.T) {
 	err := bad.Check()
 	if err == nil || !strings.Contains(err.Error(), "SLUICE_PROCESSOR_KEEP_BODIES") || !strings.Contains(err.Error(), "SLUICE_PROCESSOR_KEEP_TRANSITIONS") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFailedArchiveIsToldOnceAndKeepsThePartitionUntilItCanBeWritten(t *testing.T) {
+	w := newWorld(t, 1)
+	var log strings.Builder
+	deps, at := w.deps(), time.Now()
+	deps.Log, deps.Now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return at }
+	cfg := small()
+	cfg.KeepBodies, cfg.Archive = 1, archive.Dir(filepath.Join(t.TempDir(), "mount"))
+	if _, err := New(t.Context(), cfg, deps); err == nil || !strings.Contains(err.Error(), "SLUICE_PROCESSOR_ARCHIVE") {
+		t.Fatalf("started without its directory: %v", err)
+	}
+	if err := os.Mkdir(string(cfg.Archive), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(t.Context(), cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.publisher.Close()
+	defer p.auditor.Close()
+	w.exec(`INSERT INTO raw_bodies (event_hash, kept_at, record_offset, partition, record_headers, body) VALUES (gen_random_uuid(), now(), 1, 0, '[]', 'confidential')`)
+	if err := os.Remove(string(cfg.Archive)); err != nil {
+		t.Fatal(err)
+	}
+	at = at.AddDate(0, 0, 5)
+	for range 3 {
+		p.keepPartitions(t.Context())
+	}
+	said := log.String()
+	if n := strings.Count(said, "cannot be archived"); n != 1 || strings.Contains(said, "confidential") {
+		t.Errorf("told %d times:\n%s", n, said)
+	}
+	if n := w.number(`SELECT count(*) FROM raw_bodies`); n != 1 || testutil.ToFloat64(p.metrics.unarchived) != 3 || !strings.Contains(strings.Join(p.Notes(), "\n"), "stays") {
+		t.Errorf("%d bodies, %v partitions, notes %v", n, testutil.ToFloat64(p.metrics.unarchived), p.Notes())
+	}
+	if err := os.Mkdir(string(cfg.Archive), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if !p.keepPartitions(t.Context()) || w.number(`SELECT count(*) FROM raw_bodies`) != 0 || testutil.ToFloat64(p.metrics.unarchived) != 0 || len(p.Notes()) != 0 {
+		t.Errorf("it is not dropped: notes %v", p.Notes())
+	}
+	if all, _, err := cfg.Archive.List(); err != nil || len(all) != 1 || all[0].Rows != 1 {
+		t.Errorf("archived %+v, %v", all, err)
+	}
+	if ahead := testutil.ToFloat64(p.metrics.ahead.WithLabelValues("processed_events")); ahead < 59*24*3600 {
+		t.Errorf("months are made for %v s ahead", ahead)
+	}
+	if kept := testutil.ToFloat64(p.metrics.horizons.WithLabelValues("raw_topic")); kept != 30*24*3600 {
+		t.Errorf("the raw topic is said to keep for %v s", kept)
 	}
 }
 

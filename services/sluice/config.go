@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/pkg/daemon"
-	"sluice/pkg/endpoint"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 	"sluice/pkg/retention"
@@ -42,6 +41,8 @@ Examples:
 type section struct {
 	name string
 	err  error
+	// notes are no problems, but worth knowing.
+	notes []string
 }
 
 var errConfig = errors.New("the configuration has problems")
@@ -55,6 +56,9 @@ func (k configCheckCmd) Run(ctx context.Context, c *console) error {
 	for _, s := range sections {
 		if s.err == nil {
 			p.Line("%s %s", p.Green("✓"), s.name)
+			for _, note := range s.notes {
+				p.Line("    %s", p.Yellow(note))
+			}
 			continue
 		}
 		p.Line("%s %s", p.Red("✗"), s.name)
@@ -82,9 +86,12 @@ func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, er
 		}
 	}
 	cfg, err := read[daemon.Config](e)
-	sections := []section{{"process", errors.Join(err, cfg.Check())}}
+	sections := []section{{name: "process", err: errors.Join(err, cfg.Check())}}
 	for _, r := range chosen {
-		sections = append(sections, section{r.name, r.check(e)})
+		sections = append(sections, section{name: r.name, err: r.check(e)})
+		if h := horizons(e, nil); r.name == processorRole.name && !k.Connect && len(h.notes) > 0 {
+			sections = append(sections, h)
+		}
 	}
 	if k.Connect {
 		sections = append(sections, connect(ctx, e, chosen)...)
@@ -115,12 +122,14 @@ func connect(ctx context.Context, e environment, chosen []role) (sections []sect
 				return kafka.Reach(ctx, s.Kafka, quiet)
 			}},
 			attempt{"Kafka's topics are as they must be", func() error {
-				err := kafka.CheckTopics(ctx, s.Kafka, quiet, kafka.EnsureOptions{Dev: s.Processor.DevBroker})
-				if errors.Is(err, kafka.ErrNoTopic) {
-					return err
-				}
-				return errors.Join(err, checkRetention(ctx, s.Kafka, s.Database, s.Processor, quiet))
+				return kafka.CheckTopics(ctx, s.Kafka, quiet, kafka.EnsureOptions{Dev: s.Processor.DevBroker})
 			}})...)
+		if last := sections[len(sections)-1]; last.name != "Kafka answers" && !errors.Is(last.err, kafka.ErrNoTopic) {
+			kept, err := kafka.ReadRetention(ctx, s.Kafka, quiet, processor.Topics(s.Kafka)...)
+			found := horizons(e, kept)
+			found.err = errors.Join(err, found.err)
+			sections = append(sections, found)
+		}
 	}
 	if slices.ContainsFunc(chosen, func(r role) bool { return r.database }) {
 		sections = append(sections, inTurn(
@@ -157,7 +166,7 @@ type attempt struct {
 func inTurn(attempts ...attempt) (sections []section) {
 	for _, a := range attempts {
 		err := a.try()
-		sections = append(sections, section{a.name, err})
+		sections = append(sections, section{name: a.name, err: err})
 		if err != nil {
 			break
 		}
@@ -165,16 +174,20 @@ func inTurn(attempts ...attempt) (sections []section) {
 	return sections
 }
 
-// checkRetention is what the processor checks when it starts. Endpoints change nothing
-// about what is refused.
-func checkRetention(ctx context.Context, brokers kafka.Config, database postgres.Config, cfg processor.Config, log *slog.Logger) error {
-	kept, err := kafka.ReadRetention(ctx, brokers, log, processor.Topics(brokers)...)
+// horizons is what the processor checks of retention when it starts; kept is what Kafka
+// says of its topics, nil if it was not asked.
+func horizons(e environment, kept map[string]kafka.Retention) section {
+	found := section{name: "retention"}
+	s, _ := read[horizonSettings](e) // what is wrong with it, the role's section says
+	window, err := s.Database.Window()
 	if err != nil {
-		return err
+		return found // likewise
 	}
-	window, err := database.Window()
-	if err != nil {
-		return err
+	endpoints, _ := endpointsOf(e)
+	report := retention.Check(s.Processor.Horizons(s.Kafka, kept, window, s.Database.LongestGrace(), endpoints))
+	found.err = report.Refusal()
+	for _, f := range report.Of(retention.Warn) {
+		found.notes = append(found.notes, f.String())
 	}
-	return retention.Check(cfg.Horizons(brokers, kept, window, database.LongestGrace(), endpoint.Set{})).Refusal()
+	return found
 }

@@ -49,6 +49,8 @@ type cli struct {
 	Replay    replayCmd      `cmd:"" group:"operate" help:"Read a part of the raw topic once more, safely."`
 	Review    reviewCmd      `cmd:"" group:"operate" help:"What waits for a person, and deciding on it."`
 	Dead      deadLettersCmd `cmd:"" name:"dead-letters" group:"operate" help:"Records that nobody could read: what they are, sending them again, discarding them."`
+	Retention retentionCmd   `cmd:"" group:"operate" help:"How far back everything reaches, set against each other."`
+	Archive   archiveCmd     `cmd:"" group:"operate" help:"What was written to files before it left the database."`
 	Effects   effectsCmd     `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
 	Explain   explainCmd     `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
 	Config    configCmd      `cmd:"" group:"operate" help:"Check the configuration."`
