@@ -173,34 +173,42 @@ type entryAt struct {
 // IndexEntries finds the entries of all sets whose records lie in spans. It reads the
 // whole table once: 0.6 s for two million events on two busy cores (2026-11).
 func (s *Store) IndexEntries(ctx context.Context, spans []Span) (index EntryIndex, err error) {
-	partitions, firsts, lasts := make([]int32, len(spans)), make([]int64, len(spans)), make([]int64, len(spans))
-	for i, sp := range spans {
-		partitions[i], firsts[i], lasts[i] = sp.Partition, sp.First, sp.Last
-	}
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `
-			SELECT e.order_no, e.event_hash FROM order_events e
-			JOIN (SELECT unnest($1::int[]) AS partition, unnest($2::bigint[]) AS first, unnest($3::bigint[]) AS last) u
-			  ON e.partition = u.partition AND e.record_offset BETWEEN u.first AND u.last`, partitions, firsts, lasts)
-		if err != nil {
-			return err
-		}
-		var no int64
-		var hash [16]byte
-		_, err = pgx.ForEachRow(rows, []any{&no, &hash}, func() error {
-			index = append(index, entryAt{binary.BigEndian.Uint64(hash[:8]), no})
-			return nil
-		})
+		index, err = indexEntries(ctx, tx, "order_events", spans)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("find the entries of a span: %w", err)
+	return index, wrap("find the entries of a span", err)
+}
+
+// IndexEntries is Store's, of the moment of which the shadow is.
+func (s *Shadow) IndexEntries(ctx context.Context, spans []Span) (EntryIndex, error) {
+	index, err := indexEntries(ctx, s.tx, s.live+".order_events", spans)
+	return index, wrap("find the entries of a span", err)
+}
+
+func indexEntries(ctx context.Context, q querier, table string, spans []Span) (index EntryIndex, err error) {
+	partitions, firsts, lasts := make([]int32, len(spans)), make([]int64, len(spans)), make([]int64, len(spans))
+	for i, sp := range spans {
+		partitions[i], firsts[i], lasts[i] = sp.Partition, sp.First, sp.Last
 	}
+	rows, err := q.Query(ctx, `
+		SELECT e.order_no, e.event_hash FROM `+table+` e
+		JOIN (SELECT unnest($1::int[]) AS partition, unnest($2::bigint[]) AS first, unnest($3::bigint[]) AS last) u
+		  ON e.partition = u.partition AND e.record_offset BETWEEN u.first AND u.last`, partitions, firsts, lasts)
+	if err != nil {
+		return nil, err
+	}
+	var no int64
+	var hash [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&no, &hash}, func() error {
+		index = append(index, entryAt{binary.BigEndian.Uint64(hash[:8]), no})
+		return nil
+	})
 	slices.SortFunc(index, func(a, b entryAt) int { return cmp.Compare(a.hash, b.hash) })
-	return index, nil
+	return index, err
 }
 
 // Orders are the numbers of the orders that may have the event.
@@ -224,4 +232,17 @@ func (tx Tx) LockReplayWriter(ctx context.Context) error {
 		return fmt.Errorf("wait for another replay to write the books: %w", err)
 	}
 	return nil
+}
+
+// CountHeld is how many events SelectHeld finds.
+func (s *Store) CountHeld(ctx context.Context, reason order.Reason) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM held_events WHERE $1 = 0 OR reason = $1`, int16(reason)).Scan(&n)
+	return n, wrap("count held events", err)
+}
+
+// CountLookedFor is how many letters SelectDeadLetters finds.
+func (s *Store) CountLookedFor(ctx context.Context, endpoint, reason string) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
+		WHERE d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded' AND ($1 = '' OR m.name = $1) AND ($2 = '' OR d.reason = $2)`, endpoint, reason).Scan(&n)
+	return n, wrap("count dead letters", err)
 }

@@ -238,6 +238,9 @@ func (s *Shadow) copy(ctx context.Context, table, query, returning string, args 
 	return nos, nil
 }
 
+// Orders is about how many live orders there are.
+func (s *Shadow) Orders() int { return int(s.lastNo) }
+
 // Lead is what leads to an order: its id, or a source's payment.
 type Lead struct{ OrderID, Source, Payment string }
 
@@ -304,6 +307,9 @@ func (s *Shadow) bring(ctx context.Context, nos []int64) ([]int64, error) {
 		return nil, err
 	}
 	if _, err := s.copy(ctx, "order_events", `SELECT * FROM `+s.live+`.order_events WHERE order_no = ANY($1)`, "", nos); err != nil {
+		return nil, err
+	}
+	if _, err := s.copy(ctx, "effects", `SELECT * FROM `+s.live+`.effects WHERE order_no = ANY($1)`, "", nos); err != nil {
 		return nil, err
 	}
 	return s.copy(ctx, "payments", `SELECT p.* FROM (SELECT DISTINCT source_no, payment_id FROM `+s.live+`.order_events

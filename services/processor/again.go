@@ -21,6 +21,7 @@ import (
 // record above what they applied. Not safe for concurrent use.
 type Again struct {
 	apply   applier
+	before  func(context.Context, []postgres.Lead, []int64) error
 	store   *postgres.Store
 	scratch bool
 	topicID [16]byte
@@ -40,6 +41,9 @@ type AgainDeps struct {
 	Journal bool
 	// Scratch: the store is a shadow, and nobody else writes there.
 	Scratch bool
+	// Before, if not nil, hears before each batch where its records lead, by their
+	// headers and by what they say now, and which orders' sets may have their events.
+	Before func(ctx context.Context, leads []postgres.Lead, orders []int64) error
 	// Anew, if not nil, has the bytes of known events read anew under the present
 	// rules; else known events are duplicates and change nothing.
 	Anew *Anew
@@ -76,7 +80,7 @@ type AgainCounts struct {
 
 // NewAgain makes one.
 func NewAgain(d AgainDeps) *Again {
-	a := &Again{store: d.Store, scratch: d.Scratch}
+	a := &Again{store: d.Store, scratch: d.Scratch, before: d.Before}
 	a.apply = applier{reader: reader{endpoints: d.Endpoints, window: d.Window, mode: d.Mode}, log: d.Log, now: d.Now, inTx: d.Store.InTx,
 		stand: a.stand, journal: d.Journal, committed: a.committed, anew: d.Anew, lookFirst: true}
 	return a
@@ -98,6 +102,11 @@ func (a *Again) Look(ctx context.Context, topicID [16]byte, records []kafka.Reco
 	for _, r := range parsed {
 		a.apply.recover(r)
 	}
+	if a.before != nil {
+		if err := a.before(ctx, a.leads(parsed), a.orders(parsed)); err != nil {
+			return err
+		}
+	}
 	var err error
 	for try := range againTries {
 		if err = a.apply.settle(ctx, parsed); err == nil || ctx.Err() != nil {
@@ -111,6 +120,38 @@ func (a *Again) Look(ctx context.Context, topicID [16]byte, records []kafka.Reco
 		}
 	}
 	return fmt.Errorf("look at %d records again: %w", len(records), err)
+}
+
+// leads are where records lead, by their headers and by what they say now.
+func (a *Again) leads(records []*record) (leads []postgres.Lead) {
+	for _, r := range records {
+		if r.skip || r.dead != "" {
+			continue
+		}
+		if r.event.Order != "" || r.event.Payment != "" {
+			leads = append(leads, postgres.Lead{OrderID: r.event.Order, Source: r.event.Source, Payment: r.event.Payment})
+		}
+		if r.hint || r.event.Mode != a.apply.mode {
+			continue
+		}
+		if a.apply.open(r); r.stated && (r.fact.OrderID != r.event.Order || r.fact.Payment != r.event.Payment) {
+			leads = append(leads, postgres.Lead{OrderID: r.fact.OrderID, Source: r.fact.Source, Payment: r.fact.Payment})
+		}
+	}
+	return leads
+}
+
+// orders are those whose sets may have the records' events.
+func (a *Again) orders(records []*record) (nos []int64) {
+	if a.apply.anew == nil || a.apply.anew.Orders == nil {
+		return nil
+	}
+	for _, r := range records {
+		if !r.skip && r.event.ID != "" {
+			nos = append(nos, a.apply.anew.Orders(r.event.Hash())...)
+		}
+	}
+	return nos
 }
 
 // Reads says whether a record can be taken over under the present rules, and what is
