@@ -52,6 +52,7 @@ type cli struct {
 	Retention retentionCmd   `cmd:"" group:"operate" help:"How far back everything reaches, set against each other."`
 	Archive   archiveCmd     `cmd:"" group:"operate" help:"What was written to files before it left the database."`
 	Effects   effectsCmd     `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
+	Shadow    shadowCmd      `cmd:"" group:"operate" help:"Say what the orders would be if their records were read now, beside the live ones."`
 	Explain   explainCmd     `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`
 	Config    configCmd      `cmd:"" group:"operate" help:"Check the configuration."`
 	Health    healthCmd      `cmd:"" group:"operate" help:"Ask a running process whether it is ready."`

@@ -32,6 +32,9 @@ Examples:
   sluice replay --to-datetime 2026-11-30T14:00 --execute --reason "ticket 4711"
   sluice replay --to-offset 1200 --partitions 0,2               like --topic t:0,2 of Kafka's tool
   sluice replay --status
+  sluice replay --order A-1001                                  look at an order's events again
+  sluice replay --dead-letters --endpoint acme --execute --reason "the layout was fixed"
+  sluice replay --by-duration 6h --reapply --verdict held,no_change   read anew under the present rules
 
 Settings:
   KAFKA_BROKERS, DATABASE_URL, SLUICE_ENDPOINTS and what belongs to them (sluice processor --help)`
@@ -44,10 +47,10 @@ func (r replayCmd) Run(ctx context.Context, c *console) error {
 	switch offsets, selection, watch := r.replayOffsets.given(), r.replaySelection.given(), r.replayWatch.given(); {
 	case !offsets && !selection && !watch:
 		return usageError{errors.New("say where to read from, like --by-duration 2h, or what to look at again (sluice replay --help shows what there is)")}
-	case offsets && selection, offsets && watch, selection && watch:
+	case offsets && selection && !r.ofSpan(), offsets && watch, selection && watch:
 		return usageError{errors.New("offsets, a selection, and a replay that is there are three things; give flags of one of them")}
 	case selection:
-		return r.replaySelection.run(ctx, c, r.replayActs, r.desk)
+		return r.replaySelection.run(ctx, c, r.replayOffsets, r.replayActs, r.desk)
 	case watch:
 		return r.replayWatch.run(ctx, c, r.replayActs, r.desk)
 	}
