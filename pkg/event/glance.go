@@ -3,7 +3,6 @@ package event
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"time"
 )
@@ -47,10 +46,7 @@ func Glance(key, value []byte, headers []Header) (Glimpse, error) {
 	switch {
 	case !bytes.Equal(raw[hID], key), len(key) == 0, len(raw[hSource]) == 0, mode != Live && mode != Test:
 		return Glimpse{}, errGlance
-	case len(sum) != 2*sha256.Size || bytes.ContainsAny(sum, "ABCDEF"), string(raw[hType]) == Unreadable:
-		return Glimpse{}, errGlance
-	}
-	if _, err := hex.Decode(g.Fingerprint[:], sum); err != nil || g.Fingerprint == [32]byte{} {
+	case string(raw[hType]) == Unreadable, !unhex(&g.Fingerprint, sum), g.Fingerprint == [32]byte{}:
 		return Glimpse{}, errGlance
 	}
 	switch string(raw[hTrust]) {
@@ -75,3 +71,30 @@ func Glance(key, value []byte, headers []Header) (Glimpse, error) {
 	g.Key = keyOf(&e, raw[hSource], key)
 	return g, nil
 }
+
+// unhex decodes 64 lower-case digits.
+func unhex(to *[sha256.Size]byte, from []byte) bool {
+	if len(from) != 2*len(to) {
+		return false
+	}
+	for i := range to {
+		high, low := digits[from[2*i]], digits[from[2*i+1]]
+		if high|low > 0xf {
+			return false
+		}
+		to[i] = high<<4 | low
+	}
+	return true
+}
+
+// digits are the values of lower-case hexadecimal digits, and more than that for
+// what is none.
+var digits = func() (d [256]byte) {
+	for i := range d {
+		d[i] = 0xff
+	}
+	for i, c := range "0123456789abcdef" {
+		d[c] = byte(i)
+	}
+	return d
+}()

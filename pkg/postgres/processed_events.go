@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"sluice/pkg/postgres/internal/dbgen"
 )
 
 // Seen is one event as the filter knows it: event.Event.Key, and the first
@@ -79,36 +77,3 @@ func (tx Tx) knownProcessedEvents(ctx context.Context, events []Seen, known map[
 	return nil
 }
 
-// UnknownEvents returns the places of those events that were never entered, or with
-// another body. It writes nothing, locks nothing, and takes keys in any order, but is
-// fastest where they lie together.
-func (s *Store) UnknownEvents(ctx context.Context, events []Seen) (unknown []int, err error) {
-	if len(events) == 0 {
-		return nil, nil
-	}
-	low, high := events[0].Key, events[0].Key
-	keys := make([]pgtype.UUID, len(events))
-	for i, e := range events {
-		keys[i] = uuid(e.Key)
-		if bytes.Compare(e.Key[:], low[:]) < 0 {
-			low = e.Key
-		}
-		if bytes.Compare(e.Key[:], high[:]) > 0 {
-			high = e.Key
-		}
-	}
-	rows, err := dbgen.New(s.pool).KnownProcessedEvents(ctx, uuid(low), uuid(high), keys)
-	if err != nil {
-		return nil, fmt.Errorf("look up processed events: %w", err)
-	}
-	known := make(map[[16]byte]int64, len(rows))
-	for _, r := range rows {
-		known[r.Key.Bytes] = r.BodyFingerprint
-	}
-	for i, e := range events {
-		if f, ok := known[e.Key]; !ok || f != e.Fingerprint {
-			unknown = append(unknown, i)
-		}
-	}
-	return unknown, nil
-}
