@@ -76,4 +76,3 @@ func (tx Tx) knownProcessedEvents(ctx context.Context, events []Seen, known map[
 	}
 	return nil
 }
-

@@ -214,11 +214,14 @@ func TestAReplayOverHintsCountsNothingAndAsksNothingAgain(t *testing.T) {
 	w.exec(`UPDATE lookups SET begun = armed WHERE object = 'pi_2'`) // a look-up runs, so that arming would show
 	before := w.number(`SELECT sum(armed) * 1000 + count(*) FROM lookups`)
 	w.rewind()
-	w.start(small(), w.deps())
+	p, _ := w.start(small(), w.deps())
 	w.caughtUp()
 	w.adds("after the replay", want)
 	if after := w.number(`SELECT sum(armed) * 1000 + count(*) FROM lookups`); after != before || w.number(openLookups) != 1 {
 		t.Errorf("the replay armed look-ups: %d is %d now", before, after)
+	}
+	if n := testutil.ToFloat64(p.metrics.again.WithLabelValues("taken")); n != 0 {
+		t.Errorf("%v hints that are no dead letters went through a transaction", n)
 	}
 }
 

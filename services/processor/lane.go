@@ -271,30 +271,39 @@ func (l *lane) through(ctx context.Context) error {
 	return nil
 }
 
-// unknown are the records of a chunk that a look-up does not show to be done with.
-// It writes nothing and locks nothing.
+// unknown are the records of a chunk that look-ups do not show to be done with. It
+// writes nothing and locks nothing.
 func (l *lane) unknown(ctx context.Context, c kafka.Chunk) ([]kafka.Record, error) {
-	var seen []postgres.Seen
-	at := make([]int, 0, c.Len()) // of seen
-	var unknown []int
+	var (
+		seen           = make([]postgres.Seen, 0, c.Len())
+		at             = make([]int, 0, c.Len()) // of seen
+		hints, unknown []int
+	)
 	for i := range c.Len() {
 		r := c.Record(i, l.scratch[:0])
 		g, err := event.Glance(r.Key, r.Value, r.Headers)
 		switch {
 		case errors.Is(err, event.ErrTombstone):
-		case err != nil || g.Hint:
+		case err != nil:
 			unknown = append(unknown, i)
+		case g.Hint:
+			hints = append(hints, i)
 		default:
 			seen, at = append(seen, postgres.Seen{Key: g.Key, Fingerprint: postgres.Fingerprint(g.Fingerprint)}), append(at, i)
 		}
 	}
-	strange, err := l.look(ctx, seen)
+	strange, err := l.ask(ctx, func() ([]int, error) { return l.Store.UnknownEvents(ctx, seen) })
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range strange {
 		unknown = append(unknown, at[i])
 	}
+	dead, err := l.ask(ctx, func() ([]int, error) { return l.deadHints(ctx, c, hints) })
+	if err != nil {
+		return nil, err
+	}
+	unknown = append(unknown, dead...)
 	slices.Sort(unknown)
 	records := make([]kafka.Record, len(unknown))
 	for i, n := range unknown {
@@ -303,11 +312,35 @@ func (l *lane) unknown(ctx context.Context, c kafka.Chunk) ([]kafka.Record, erro
 	return records, nil
 }
 
-// look asks until the database answers.
-func (l *lane) look(ctx context.Context, seen []postgres.Seen) (strange []int, err error) {
+// deadHints are those hints that a replay may have something to do with: they were
+// dead letters. All others armed their look-up when they were met first.
+func (l *lane) deadHints(ctx context.Context, c kafka.Chunk, hints []int) (dead []int, err error) {
+	if len(hints) == 0 {
+		return nil, nil
+	}
+	places := make([]postgres.Place, len(hints))
+	for i, n := range hints {
+		r := c.Record(n, l.scratch[:0])
+		places[i] = postgres.Place{Partition: r.Partition, Offset: r.Offset}
+	}
+	err = l.Store.InTx(ctx, func(tx postgres.Tx) error {
+		open, err := tx.DeadLettersAt(ctx, l.c.TopicID(), places)
+		dead = nil
+		for i, n := range hints {
+			if open[places[i]] {
+				dead = append(dead, n)
+			}
+		}
+		return err
+	})
+	return dead, err
+}
+
+// ask asks until the database answers.
+func (l *lane) ask(ctx context.Context, try func() ([]int, error)) (answer []int, err error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		if strange, err = l.Store.UnknownEvents(ctx, seen); err == nil || ctx.Err() != nil {
-			return strange, err
+		if answer, err = try(); err == nil || ctx.Err() != nil {
+			return answer, err
 		}
 		l.problem.Store(&err)
 		l.Log.Warn("a replay's look-up failed, trying again", "worker", l.owner, "wait", wait, "error", err)

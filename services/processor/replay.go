@@ -224,31 +224,40 @@ func (m *member) stop(ctx context.Context, p int32) {
 var errAnew = errors.New("a replay leaves records out, joining anew")
 
 // takeOnClaim takes what a running replay wants of a partition that is just being
-// claimed, before anybody judges where it begins.
-func (w *worker) takeOnClaim(ctx context.Context, c postgres.Claim, applied int64, reset func(from int64) error) (int64, error) {
+// claimed, before anybody judges where it begins. It returns the replay that the
+// partition is still part of, 0 if none, and how far it is applied now.
+func (w *worker) takeOnClaim(ctx context.Context, c postgres.Claim, applied int64, reset func(from int64) error) (replay, now int64, err error) {
 	r, err := w.Store.OpenReplay(ctx, c.TopicID)
 	if err != nil || r == nil || r.State != postgres.ReplayRunning {
-		return applied, err
+		return 0, applied, err
 	}
 	rp := r.Partition(c.Partition)
-	if rp == nil || rp.Taken {
-		return applied, nil
+	switch {
+	case rp == nil || rp.Ended:
+		return 0, applied, nil
+	case rp.Taken: // by one that is no more
+		return r.ID, applied, nil
 	}
 	if err := reset(rp.From); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	_, until, err := w.Store.TakeReplay(ctx, r.ID, c)
 	if errors.Is(err, postgres.ErrReplayOver) { // stopped in this moment; what it asked for is harmless
-		return applied, nil
+		return 0, applied, nil
 	}
-	return until - 1, err
+	return r.ID, until - 1, err
 }
 
 // begin is called by the consumer for each partition it gets.
 func (l *lane) begin(ctx context.Context, behind kafka.Range) {
+	l.worker.mu.Lock()
+	replay := l.wanted[behind.Partition]
+	l.worker.mu.Unlock()
 	if behind.From < behind.Before {
-		_ = l.change(ctx, func() { l.add(behind, 0) })
-		l.wake() // it may be a replay's
+		_ = l.change(ctx, func() { l.add(behind, replay) })
+	}
+	if replay != 0 {
+		l.wake()
 	}
 }
 

@@ -147,6 +147,7 @@ func TestWhoClaimsAPartitionOfARunningReplayTakesIt(t *testing.T) {
 
 func TestAReplayGoesOnAfterACrashAndCountsWhatItDid(t *testing.T) {
 	w := newWorld(t, 1)
+	w.quick()
 	w.payments(1, 20, 1)
 	_, stop := w.start(small(), w.deps())
 	w.caughtUp()

@@ -27,11 +27,13 @@ type worker struct {
 
 	mu     sync.Mutex
 	claims map[int32]postgres.Claim
+	// wanted are the running replays that claimed partitions are part of.
+	wanted map[int32]int64
 }
 
 func newWorker(p *Processor, n int) *worker {
 	host, _ := os.Hostname() // only a name for people; rand.Text makes it unique
-	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{},
+	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{}, wanted: map[int32]int64{},
 		replays: make(chan struct{}, 1)}
 	joining := errors.New("has not joined the consumer group yet")
 	w.problem.Store(&joining)
@@ -125,8 +127,9 @@ func (w *worker) insist(ctx context.Context, a *applier, in []kafka.Record, want
 // claim is called by the consumer for each partition it gets.
 func (w *worker) claim(ctx context.Context, a kafka.Assignment, reset func(from int64) error) (applied int64, err error) {
 	c, applied, err := w.Store.ClaimPartition(ctx, a.TopicID, a.Topic, a.Partition, w.owner)
+	var replay int64
 	if err == nil {
-		applied, err = w.takeOnClaim(ctx, c, applied, reset)
+		replay, applied, err = w.takeOnClaim(ctx, c, applied, reset)
 	}
 	if err != nil {
 		w.problem.Store(&err)
@@ -135,7 +138,7 @@ func (w *worker) claim(ctx context.Context, a kafka.Assignment, reset func(from 
 	w.problem.Store(nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.claims[a.Partition] = c
+	w.claims[a.Partition], w.wanted[a.Partition] = c, replay
 	w.Log.Info("partition assigned", "worker", w.owner, "partition", a.Partition, "epoch", c.Epoch, "applied_offset", applied)
 	return applied, nil
 }
