@@ -216,24 +216,52 @@ func (s *Store) EndLookup(ctx context.Context, now time.Time, l Lookup) error {
 // were processed; see CompareAnswers.
 func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup, said ...Said) (settled int, err error) {
 	err = s.InTx(ctx, func(tx Tx) error {
-		settled = 0
-		rows, err := tx.q.AnswerLookup(ctx, dbgen.AnswerLookupParams{SourceNo: l.sourceNo, Object: l.Object, Begun: l.arming,
-			BeganAt: timestamp(l.BeganAt), ReviewAt: timestamp(tx.store.graces.due(order.AwaitingProvider, now))})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		if settled, err = tx.settleHints(ctx, now, l.sourceNo, l.Object, l.arming); err != nil {
-			return err
-		}
-		if err := tx.keepAnswer(ctx, now, l, said); err != nil {
-			return err
-		}
-		return tx.settleLookupItems(ctx, l.Source, []string{l.Object}, Answered)
+		settled, err = tx.answerLookup(ctx, now, l, said)
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("answer the look-up of %s of source %s: %w", l.Object, l.Source, err)
 	}
 	return settled, nil
+}
+
+// Undecided says how an answer goes on that decides nothing.
+type Undecided struct {
+	// Orders are whom the payment is for, by the answer.
+	Orders []string
+	// At is when it is asked about again, ReviewAt when a person is.
+	At, ReviewAt time.Time
+}
+
+// AnswerUndecided is AnswerLookup of an answer that decides nothing: hints need wait no
+// longer, but if one of the orders is pending, it hangs, and is asked about from now on.
+func (s *Store) AnswerUndecided(ctx context.Context, now time.Time, l Lookup, u Undecided, said ...Said) (settled int, err error) {
+	err = s.InTx(ctx, func(tx Tx) error {
+		if settled, err = tx.answerLookup(ctx, now, l, said); err != nil {
+			return err
+		}
+		return tx.q.HangOn(ctx, dbgen.HangOnParams{SourceNo: l.sourceNo, Object: l.Object, OrderIds: u.Orders, Now: timestamp(now), DueAt: timestamp(u.At),
+			ReviewAt: timestamp(u.ReviewAt), Lane: int16(LaneHanging), Pending: int16(order.Pending)})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("answer the look-up of %s of source %s: %w", l.Object, l.Source, err)
+	}
+	return settled, nil
+}
+
+func (tx Tx) answerLookup(ctx context.Context, now time.Time, l Lookup, said []Said) (settled int, err error) {
+	rows, err := tx.q.AnswerLookup(ctx, dbgen.AnswerLookupParams{SourceNo: l.sourceNo, Object: l.Object, Begun: l.arming,
+		BeganAt: timestamp(l.BeganAt), ReviewAt: timestamp(tx.store.graces.due(order.AwaitingProvider, now))})
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	if settled, err = tx.settleHints(ctx, now, l.sourceNo, l.Object, l.arming); err != nil {
+		return 0, err
+	}
+	if err := tx.keepAnswer(ctx, now, l, said); err != nil {
+		return 0, err
+	}
+	return settled, tx.settleLookupItems(ctx, l.Source, []string{l.Object}, Answered)
 }
 
 // RetryLookup gives a claimed look-up back without an answer, to be tried again at

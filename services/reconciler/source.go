@@ -254,7 +254,7 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 		retry(postgres.LookupUndelivered, err.Error())
 		return
 	}
-	settled, err := s.owner.deps.Store.AnswerLookup(ctx, now, l, said...)
+	settled, err := s.answer(ctx, a, l, step, said)
 	if err != nil {
 		// Its lease ends by itself; asking again writes the same events.
 		s.log.Error("a look-up is answered, but not marked so", "error", err)
@@ -264,6 +264,22 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 	s.owner.metrics.learnt(s.provider, step.Facts)
 	ended(step.Outcome.String())
 	s.log.Debug("a look-up is answered", "facts", len(list), "hints", settled)
+}
+
+// answer marks a look-up as answered. A payment that is still under way is nothing that
+// a hint need wait for, but its order hangs.
+func (s *source) answer(ctx context.Context, a *account, l postgres.Lookup, step lookup.Step, said []postgres.Said) (settled int, err error) {
+	now := s.owner.deps.Now()
+	if decided(step.Facts) || len(step.Facts) == 0 {
+		return s.owner.deps.Store.AnswerLookup(ctx, now, l, said...)
+	}
+	u := postgres.Undecided{At: now.Add(pause(a.endpoint.Lookup.Pending, now.Sub(l.ArmedAt))), ReviewAt: now.Add(s.owner.cfg.HangingDeadline)}
+	for _, f := range step.Facts {
+		if f.Order != "" {
+			u.Orders = append(u.Orders, f.Order)
+		}
+	}
+	return s.owner.deps.Store.AnswerUndecided(ctx, now, l, u, said...)
 }
 
 // doubtAfter is how often a provider must say that it knows no such payment before it

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +60,6 @@ func newHintWorld(t *testing.T) *hintWorld {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	file := filepath.Join(t.TempDir(), "endpoints.yaml")
 	text := fmt.Sprintf(`endpoints:
   - name: click
     provider: click
@@ -73,6 +73,16 @@ func newHintWorld(t *testing.T) *hintWorld {
     provider: mollie_classic
     lookup: {base_url: %q, credentials: ["env:API"], rate: 100}
 `, serve(w.click), serve(w.paypal), serve(w.mollie))
+	w.launch(database, text, nil)
+	return w
+}
+
+// launch runs the roles that hints need, with the endpoints of a file and settings
+// beside the usual ones.
+func (w *hintWorld) launch(database postgres.Config, text string, settings environment) {
+	w.Helper()
+	t := w.T
+	file := filepath.Join(t.TempDir(), "endpoints.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +92,7 @@ func newHintWorld(t *testing.T) *hintWorld {
 		"SLUICE_INGRESS_ADDRESS": freeAddress(t), "SLUICE_MERCHANT_ADDRESS": freeAddress(t), "SLUICE_MERCHANT_PUBLIC_ADDRESS": freeAddress(t),
 		"SLUICE_ADMIN_ADDRESS": freeAddress(t), "SLUICE_INGRESS_UNREADY": "0s",
 		"SLUICE_RECONCILER_BACKOFF_BASE": "50ms", "SLUICE_RECONCILER_BACKOFF_MAX": "200ms", "SLUICE_RECONCILER_POLL_INTERVAL": "20ms"}
+	maps.Copy(w.env, settings)
 	var err error
 	if w.store, err = postgres.Open(t.Context(), database, 4); err != nil {
 		t.Fatal(err)
@@ -115,7 +126,6 @@ func newHintWorld(t *testing.T) *hintWorld {
 	if err := ready(t.Context(), cfg.Admin); err != nil {
 		t.Fatal(err)
 	}
-	return w
 }
 
 // call makes a request and gives what JSON it is answered with.

@@ -26,3 +26,10 @@ SELECT DISTINCT ON (order_no, source_no, payment_id) order_no, source_no, paymen
 FROM order_events
 WHERE order_no = ANY(@order_nos::bigint[]) AND payment_id <> ''
 ORDER BY order_no, source_no, payment_id, event_type LIKE 'looked\_up.%', occurred_at DESC;
+
+-- name: HangOn :exec
+UPDATE lookups l SET armed = l.begun + 1, armed_at = @now, due_at = @due_at, review_at = @review_at, attempts = 0, lane = @lane,
+  order_no = o.order_no, event_hash = NULL
+FROM orders o
+WHERE l.source_no = @source_no AND l.object = @object AND l.answered >= l.armed
+  AND o.order_id = ANY(@order_ids::text[]) AND o.status = @pending::smallint AND o.registered_at IS NOT NULL;

@@ -41,6 +41,39 @@ func (q *Queries) EndOrderVisits(ctx context.Context, transitionID int64, source
 	return err
 }
 
+const hangOn = `-- name: HangOn :exec
+UPDATE lookups l SET armed = l.begun + 1, armed_at = $1, due_at = $2, review_at = $3, attempts = 0, lane = $4,
+  order_no = o.order_no, event_hash = NULL
+FROM orders o
+WHERE l.source_no = $5 AND l.object = $6 AND l.answered >= l.armed
+  AND o.order_id = ANY($7::text[]) AND o.status = $8::smallint AND o.registered_at IS NOT NULL
+`
+
+type HangOnParams struct {
+	Now      pgtype.Timestamptz
+	DueAt    pgtype.Timestamptz
+	ReviewAt pgtype.Timestamptz
+	Lane     int16
+	SourceNo int16
+	Object   string
+	OrderIds []string
+	Pending  int16
+}
+
+func (q *Queries) HangOn(ctx context.Context, arg HangOnParams) error {
+	_, err := q.db.Exec(ctx, hangOn,
+		arg.Now,
+		arg.DueAt,
+		arg.ReviewAt,
+		arg.Lane,
+		arg.SourceNo,
+		arg.Object,
+		arg.OrderIds,
+		arg.Pending,
+	)
+	return err
+}
+
 const paymentsOfOrders = `-- name: PaymentsOfOrders :many
 SELECT DISTINCT ON (order_no, source_no, payment_id) order_no, source_no, payment_id, endpoint_no, event_type, object_id, occurred_at
 FROM order_events
