@@ -29,12 +29,12 @@ type runbook struct {
 	env      []string
 }
 
-// chapters are the commands of docs/operations.md by their chapter; only of those that
+// chapters are the commands of a page of docs by their chapter; only of those that
 // have any.
-func chapters(t *testing.T) map[string][]string {
+func chapters(t *testing.T, page string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	text := read(t, filepath.Join(harness.Root(), "docs", "operations.md"))
+	text := read(t, filepath.Join(harness.Root(), "docs", page))
 	for _, chapter := range strings.Split(text, "\n## ")[1:] {
 		title, body, _ := strings.Cut(chapter, "\n")
 		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(body, -1) {
@@ -100,7 +100,7 @@ var runbooks = map[string]func(*runbook){
 
 // Nobody should type a command of docs/operations.md for the first time at night.
 func TestEveryRunbookDoesWhatItSays(t *testing.T) {
-	found := chapters(t)
+	found := chapters(t, "operations.md")
 	for title := range runbooks {
 		if found[title] == nil {
 			t.Errorf("docs/operations.md has no chapter %q with commands", title)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,4 +251,54 @@ func TestWhatAReplaySkipsIsWrittenOffAndTheBooksAddUp(t *testing.T) {
 	replayed(d, "done")
 	d.Becomes("lost-0", "paid")
 	adds(d)
+}
+
+// TestThePageAboutReplaysDoesWhatItSays runs docs/replay.md from top to bottom.
+func TestThePageAboutReplaysDoesWhatItSays(t *testing.T) {
+	found := chapters(t, "replay.md")
+	b := newRunbook(t, nil)
+	chapter := func(title string, commands int) {
+		t.Helper()
+		if b.commands = found[title]; len(b.commands) != commands {
+			t.Fatalf("the chapter %q has %d commands, want %d", title, len(b.commands), commands)
+		}
+		delete(found, title)
+	}
+	ingress, merchant := b.Start("ingress"), b.Start("merchant")
+	processor := b.Start("processor")
+	for i := range 20 {
+		pay(b.Deployment, ingress, merchant, fmt.Sprintf("P-%d", i))
+	}
+	b.BooksBalance()
+
+	chapter("Look first", 2)
+	sample := regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindStringSubmatch(read(t, filepath.Join(harness.Root(), "docs", "replay.md")))[1]
+	if said := b.types("nothing was changed; to do it:\n  sluice replay --to-datetime "); !strings.HasPrefix(shape(said), shape(sample)) {
+		t.Errorf("the plan looks like\n%s\nthe page shows\n%s", said, sample)
+	}
+	b.types(`"records": \d+`)
+	chapter("Do it", 1)
+	b.types(`Replay 1  done  by anna: ticket 4711`, `read again +20 +20`)
+	chapter("While it runs", 1)
+	b.types(`Replay 1  done`)
+	chapter("Offsets in a file", 1)
+	b.types(`--from-file offsets.csv`)
+	if code := processor.Stop(); code != 0 {
+		t.Fatal(code)
+	}
+	for i := range 3 {
+		pay(b.Deployment, ingress, merchant, fmt.Sprintf("S-%d", i))
+	}
+	chapter("Going ahead", 1)
+	b.types(`Replay 2  done`, `3 accepted records .*written off`, `the books add up`)
+	for title := range found {
+		t.Errorf("nobody tries the commands of the chapter %q", title)
+	}
+}
+
+// shape is a text without what differs from run to run.
+func shape(text string) string {
+	text = regexp.MustCompile(`Plan [0-9a-f]+`).ReplaceAllString(text, "Plan D")
+	text = regexp.MustCompile(`\d+`).ReplaceAllString(text, "N")
+	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }

@@ -46,8 +46,8 @@ type Books struct {
 	// InFlight are records that were not applied yet. A replay reads below what was
 	// applied: nothing of it is in flight.
 	InFlight int64
-	// WrittenOff are records that expired before they were read, and of which a
-	// person knows: their review items are settled.
+	// WrittenOff are records that expired before they were read, or that somebody had
+	// left out, and of which a person knows: their review items are settled.
 	WrittenOff int64
 	// Counted is how many records have a verdict; Verdicts say which (only filled by
 	// Read).

@@ -86,7 +86,7 @@ func notes(p *terminal.Printer, r *audit.Report) {
 		written += l.WrittenOff
 	}
 	if written > 0 {
-		p.Line("\n  %d accepted records expired before they were read and are written off", written)
+		p.Line("\n  %d accepted records expired before they were read, or were left out by somebody, and are written off", written)
 	}
 }
 

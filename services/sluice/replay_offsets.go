@@ -85,7 +85,7 @@ func (o replayOffsets) asked(now time.Time, group, topic string, in io.Reader) (
 		a.Words += fmt.Sprintf(" %d", t.N)
 	case replay.ShiftBy:
 		t.N = *o.ShiftBy
-		a.Words += fmt.Sprintf(" %d", t.N)
+		a.Words += fmt.Sprintf("=%d", t.N)
 	case replay.FromFile:
 		a.Words += " " + o.FromFile
 		t.Offsets, err = o.file(group, topic, in)

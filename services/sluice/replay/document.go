@@ -23,7 +23,7 @@ type Answers interface {
 
 // DryRun says what the records of some ranges would do, and changes nothing. step
 // hears of every record read.
-type DryRun func(ctx context.Context, ranges []kafka.Range, step func(n int)) (Answers, error)
+type DryRun func(ctx context.Context, topicID [16]byte, ranges []kafka.Range, step func(n int)) (Answers, error)
 
 // Document is a plan as it is shown, agreed on and kept.
 type Document struct {
@@ -51,6 +51,10 @@ type Asked struct {
 // Plan makes the plan. dry is nil if nobody wants to know what the records would do;
 // else begin hears how many there are to look at, and step of every one.
 func (p *Place) Plan(ctx context.Context, asked Asked, dry DryRun, begin func(records int64), step func(n int)) (*Document, error) {
+	topicID, err := p.topicID(ctx)
+	if err != nil {
+		return nil, err
+	}
 	w, err := p.World(ctx, asked.Target.At)
 	if err != nil {
 		return nil, err
@@ -64,7 +68,7 @@ func (p *Place) Plan(ctx context.Context, asked Asked, dry DryRun, begin func(re
 	fresh := int64(0)
 	if dry != nil && d.Records > 0 {
 		begin(d.Records)
-		if d.Answers, err = dry(ctx, d.ranges(), step); err != nil {
+		if d.Answers, err = dry(ctx, topicID, d.ranges(), step); err != nil {
 			return nil, err
 		}
 		agreed, fresh = d.Answers.Agreed(), d.Answers.Fresh()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/pkg/postgres"
+	"sluice/services/processor"
 	"sluice/services/sluice/terminal"
 )
 
@@ -180,34 +181,31 @@ func (s Status) totals(p *terminal.Printer) {
 		return
 	}
 	var plan struct {
-		Records int64          `json:"records"`
-		Answers *plannedTotals `json:"dry_run"`
+		Records int64              `json:"records"`
+		Answers *processor.Outlook `json:"dry_run"`
 	}
 	_ = json.Unmarshal(s.Plan, &plan) // an older program's may say less
 	rows := [][]string{{"", "planned", "done"}, {"read again", fmt.Sprint(plan.Records), fmt.Sprint(s.Read)}}
-	planned := func(of func(*plannedTotals) int64) string {
+	planned := func(of func(processor.Outlook) int64) string {
 		if plan.Answers == nil {
 			return "?"
 		}
-		return fmt.Sprint(of(plan.Answers))
+		return fmt.Sprint(of(*plan.Answers))
 	}
-	taken := s.Did.Applied + s.Did.NoChange + s.Did.Held
 	rows = append(rows,
-		[]string{"taken over as new", planned(func(a *plannedTotals) int64 { return a.New }), fmt.Sprint(taken)},
-		[]string{"versions of orders", planned(func(a *plannedTotals) int64 { return a.Versions }), fmt.Sprint(s.Did.Changes)},
-		[]string{"effects", planned(func(a *plannedTotals) int64 { return a.Effects }), fmt.Sprint(s.Did.Effects)})
+		[]string{"taken over as new", planned(func(o processor.Outlook) int64 { return o.New + o.Reread }), fmt.Sprint(s.Did.Applied + s.Did.NoChange + s.Did.Held)},
+		[]string{"messages of orders", planned(func(o processor.Outlook) int64 { return o.Messages }), fmt.Sprint(s.Did.Changes)},
+		[]string{"effects", planned(func(o processor.Outlook) (n int64) {
+			for _, e := range o.Effects {
+				n += e.Caused + e.Again + e.Withdrawn
+			}
+			return n
+		}), fmt.Sprint(s.Did.Effects)})
 	p.Title("Against the plan")
 	p.Table(rows)
 	if s.Did.Dead > 0 {
 		p.Line("  %s", p.Yellow(fmt.Sprintf("%d records could not be read and are dead letters now", s.Did.Dead)))
 	}
-}
-
-// plannedTotals are the figures of a dry run that are set against what was done.
-type plannedTotals struct {
-	New      int64 `json:"new"`
-	Versions int64 `json:"versions"`
-	Effects  int64 `json:"effects"`
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
