@@ -61,7 +61,7 @@ func TestEveryTargetOfKafkasToolIsAFlag(t *testing.T) {
 			t.Errorf("%s: %v", flags, err)
 			continue
 		}
-		a, err := r.asked(now, replayGroup, replayTopic, strings.NewReader(""))
+		a, err := r.replayOffsets.asked(now, replayGroup, replayTopic, strings.NewReader(""))
 		if err != nil || a.Target.How != c.how || !a.Target.At.Equal(c.at) || a.Target.N != c.n {
 			t.Errorf("%s: %+v, %v", flags, a, err)
 		}
@@ -73,7 +73,7 @@ func TestEveryTargetOfKafkasToolIsAFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := r.asked(now, replayGroup, replayTopic, strings.NewReader(replayGroup+","+replayTopic+",2,9\n"))
+	a, err := r.replayOffsets.asked(now, replayGroup, replayTopic, strings.NewReader(replayGroup+","+replayTopic+",2,9\n"))
 	if err != nil || !maps.Equal(a.Target.Offsets, map[int32]int64{2: 9}) || !slices.Equal(a.Target.Partitions, []int32{2, 0}) {
 		t.Errorf("standard input: %+v, %v", a, err)
 	}
@@ -91,7 +91,7 @@ func TestATargetThatCannotBeReadIsRefusedByItsFlag(t *testing.T) {
 	} {
 		r, err := parse(t, strings.Fields(flags)...)
 		if err == nil {
-			_, err = r.asked(time.Now(), replayGroup, replayTopic, strings.NewReader(""))
+			_, err = r.replayOffsets.asked(time.Now(), replayGroup, replayTopic, strings.NewReader(""))
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", flags, err)
