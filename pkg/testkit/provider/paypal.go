@@ -6,17 +6,21 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // PayPal is its REST API, as far as a payment goes: an OAuth token first, then
 // documents by their paths (developer.paypal.com/api/rest).
 type PayPal struct {
 	ClientID, Secret string
-	// TokenLife is expires_in, in seconds.
+	// TokenLife is expires_in, in seconds. Now is its clock, by which a token expires;
+	// nil: none does.
 	TokenLife int
+	Now       func() time.Time
 
 	mu        sync.Mutex
 	token     string
+	expires   time.Time
 	tokens    int
 	documents map[string]string
 }
@@ -55,10 +59,13 @@ func (p *PayPal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p.token, p.tokens = rand.Text(), p.tokens+1
+		if p.Now != nil {
+			p.expires = p.Now().Add(time.Duration(p.TokenLife) * time.Second)
+		}
 		answer(w, http.StatusOK, map[string]any{"access_token": p.token, "token_type": "Bearer", "expires_in": p.TokenLife})
 		return
 	}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok || token == "" || token != p.token {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok || token == "" || token != p.token || p.Now != nil && !p.Now().Before(p.expires) {
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_token", "error_description": "Token signature verification failed"})
 		return
 	}
