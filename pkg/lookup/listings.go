@@ -46,15 +46,16 @@ var listings = map[string]Listing{
 		lists: []list{{path: "/v1/notifications/webhooks-events", form: rfc3339, items: "events", event: whole,
 			query: "page_size=100&start_time={since}&end_time={until}", next: linked("/v1/notifications/webhooks-events", relNext)}}},
 
-	// developer.squareup.com/reference/square/payments-api/list-payments: by when a
-	// payment changed, which a refund does too. Its events API would give the webhooks'
+	// developer.squareup.com/reference/square/payments-api/list-payments,
+	// …/refunds-api/list-payment-refunds: by when they changed. Its events API would give the webhooks'
 	// own ids, but it must be switched on first, and before that its list is empty. Of
 	// which locations payments are listed is documented in two ways: of all, and of the
 	// main one.
-	"square": {Docs: "https://developer.squareup.com/reference/square/payments-api/list-payments", Says: "payments by their last change",
+	"square": {Docs: "https://developer.squareup.com/reference/square/payments-api/list-payments", Says: "payments and refunds by their last change",
 		Every: 15 * time.Minute, Back: 2 * time.Hour, Kept: 365 * day,
-		lists: []list{{path: "/v2/payments", form: rfc3339, items: "payments", document: "payment", wrap: "payment", id: "id", page: "cursor", next: cursor("cursor"),
-			query: "limit=100&sort_field=UPDATED_AT&sort_order=ASC&updated_at_begin_time={since}&updated_at_end_time={until}"}}},
+		lists: []list{
+			{path: "/v2/payments", form: rfc3339, items: "payments", document: "payment", wrap: "payment", id: "id", page: "cursor", next: cursor("cursor"), query: squareChanged},
+			{path: "/v2/refunds", form: rfc3339, items: "refunds", document: "refund", wrap: "refund", id: "id", payment: "payment_id", page: "cursor", next: cursor("cursor"), query: squareChanged}}},
 
 	// docs.mollie.com/reference/list-payments, …/list-all-refunds, …/list-all-chargebacks:
 	// by when they were made, newest first, without a filter by time.
@@ -105,6 +106,8 @@ var mollieListing = Listing{Docs: "https://docs.mollie.com/reference/list-paymen
 		{path: "/v2/chargebacks", query: "limit=250", items: "_embedded.chargebacks", made: "createdAt", document: "chargeback", own: mollieParts, id: "id", payment: "paymentId",
 			next: linked("/v2/chargebacks", hrefAt("_links.next.href"))},
 	}}
+
+const squareChanged = "limit=100&sort_field=UPDATED_AT&sort_order=ASC&updated_at_begin_time={since}&updated_at_end_time={until}"
 
 // whole: an item is what a webhook carries.
 func whole(item []byte) []byte { return item }

@@ -37,9 +37,13 @@ var swept = map[string]map[string]struct {
 	"paypal": {"/v1/notifications/webhooks-events": {func(n int, at time.Time) string {
 		return fmt.Sprintf(`{"id":"WH-%d","create_time":%q,"resource_type":"capture","event_type":"PAYMENT.CAPTURE.COMPLETED","resource":{"id":"CAP%d","custom_id":"ORD-%d","amount":{"value":"10.00","currency_code":"EUR"}}}`, n, at.Format(time.RFC3339), n, n)
 	}, "CAP0", order.KindPaid, 1000}},
-	"square": {"/v2/payments": {func(n int, at time.Time) string {
-		return fmt.Sprintf(`{"id":"sq_%d","status":"COMPLETED","reference_id":"ORD-%d","created_at":%q,"updated_at":%q,"amount_money":{"amount":1000,"currency":"EUR"}}`, n, n, at.Format(time.RFC3339), at.Format(time.RFC3339))
-	}, "sq_0", order.KindPaid, 1000}},
+	"square": {
+		"/v2/payments": {func(n int, at time.Time) string {
+			return fmt.Sprintf(`{"id":"sq_%d","status":"COMPLETED","reference_id":"ORD-%d","created_at":%q,"updated_at":%q,"amount_money":{"amount":1000,"currency":"EUR"}}`, n, n, at.Format(time.RFC3339), at.Format(time.RFC3339))
+		}, "sq_0", order.KindPaid, 1000},
+		"/v2/refunds": {func(n int, at time.Time) string {
+			return fmt.Sprintf(`{"id":"sqr_%d","status":"COMPLETED","payment_id":"old_%d","created_at":%q,"updated_at":%q,"amount_money":{"amount":300,"currency":"EUR"}}`, n, n, at.Format(time.RFC3339), at.Format(time.RFC3339))
+		}, "old_0", order.KindRefund, 300}},
 	"mollie": mollieLists, "mollie_classic": mollieLists,
 	"razorpay": {
 		"/v1/payments": {func(n int, at time.Time) string {

@@ -86,3 +86,33 @@ func withDatabase(raw, name string) string {
 	u.Path = "/" + name
 	return u.String()
 }
+
+// Contents are all tables of a database by name, each as a hash of its rows, so that a
+// test can say that nothing has changed.
+func Contents(t testing.TB, cfg postgres.Config, except ...string) map[string]string {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), cfg.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
+	rows, err := c.Query(t.Context(), `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT c.relname = ANY($1)`, append([]string{""}, except...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := map[string]string{}
+	for _, name := range names {
+		var hash string
+		q := fmt.Sprintf(`SELECT count(*) || ' rows ' || md5(coalesce(string_agg(x::text, '|' ORDER BY x::text), '')) FROM %q x`, name)
+		if err := c.QueryRow(t.Context(), q).Scan(&hash); err != nil {
+			t.Fatal(err)
+		}
+		contents[name] = hash
+	}
+	return contents
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"sluice/pkg/contract/validate"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/lookup"
@@ -20,6 +21,7 @@ import (
 	"sluice/pkg/postgres"
 	"sluice/pkg/testkit/provider"
 	"sluice/pkg/webhook"
+	"sluice/schemas"
 )
 
 // sweeps is a reconciler whose sweeps the test carries on by hand, by a clock of its own.
@@ -173,7 +175,14 @@ func TestWebhooksThatWereLostAreMadeUpForByTheProvidersListAndLateOnesAreDuplica
 	if len(made) != 3 || s.count("missing") != 3 || s.count("known") != 2 {
 		t.Fatalf("%d records, %v missing, %v known\n%s", len(made), s.count("missing"), s.count("known"), w.log.String())
 	}
+	contract, err := validate.New(schemas.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range made {
+		if err := contract.Record(kafka.Raw, r.Key, r.Value, r.Headers); err != nil {
+			t.Errorf("not as the contract says: %v", err)
+		}
 		e, err := event.Parse(r.Key, r.Value, r.Headers)
 		if err != nil || e.Trust != event.LookedUp || e.Source != "stripe" || e.SecretName != "" || !strings.HasPrefix(e.ID, "evt_") || lookup.IsOurs(e) {
 			t.Errorf("%+v, %v", e, err)
@@ -285,8 +294,8 @@ func TestASweepGoesOnWhereItGotNoAnswer(t *testing.T) {
 	if n := w.open(); n != 4 {
 		t.Fatalf("%d asked about in the end\n%s", n, w.log.String())
 	}
-	if n := len(w.api.Requests()) - before; n != 2 {
-		t.Errorf("%d requests for the two pages that were left", n)
+	if n := len(w.api.Requests()) - before; n != 3 {
+		t.Errorf("%d requests for the two pages that were left, and that of the refunds", n)
 	}
 	states, err := w.store.Sweeps(t.Context())
 	if err != nil || len(states) != 1 || !states[0].SweptUntil.Equal(noon.Add(-5*time.Minute)) || !states[0].Until.IsZero() {

@@ -51,6 +51,7 @@ type cli struct {
 	Dead      deadLettersCmd `cmd:"" name:"dead-letters" group:"operate" help:"Records that nobody could read: what they are, sending them again, discarding them."`
 	Retention retentionCmd   `cmd:"" group:"operate" help:"How far back everything reaches, set against each other."`
 	Archive   archiveCmd     `cmd:"" group:"operate" help:"What was written to files before it left the database."`
+	Drift     driftCmd       `cmd:"" group:"operate" help:"What the providers say of a day, and we do not, or otherwise."`
 	Effects   effectsCmd     `cmd:"" group:"operate" help:"What must happen outside: what is due, what failed, sending it again."`
 	Shadow    shadowCmd      `cmd:"" group:"operate" help:"Say what the orders would be if their records were read now, beside the live ones."`
 	Explain   explainCmd     `cmd:"" group:"operate" help:"Say everything about an event, an order or a payment."`

@@ -171,10 +171,11 @@ var styles = map[string]style{
 			}
 			return map[string]any{"events": p.documents(), "count": len(p.page()), "links": links}
 		}},
-	"square": {paths: []string{"/v2/payments"}, limit: "limit", most: 100, usual: 100, since: "updated_at_begin_time", until: "updated_at_end_time", read: stamp,
+	"square": {paths: []string{"/v2/payments", "/v2/refunds"}, limit: "limit", most: 100, usual: 100, since: "updated_at_begin_time", until: "updated_at_end_time", read: stamp,
 		begin: func(p *paged) { p.behind(p.query.Get("cursor"), false) },
 		answer: func(p paged) any {
-			out := map[string]any{"payments": p.documents()}
+			_, name, _ := strings.Cut(p.path, "/v2/")
+			out := map[string]any{name: p.documents()}
 			if p.more() {
 				out["cursor"] = last(p)
 			}
