@@ -1,6 +1,9 @@
 package integration
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +18,7 @@ import (
 
 	"sluice/integration/harness"
 	"sluice/pkg/kafka"
+	"sluice/pkg/order"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -93,6 +97,7 @@ var runbooks = map[string]func(*runbook){
 	"Lag":                     lagRunbook,
 	"Held orders":             heldRunbook,
 	"Dead letters":            deadRunbook,
+	"Replay after a bug":      replayRunbook,
 	"Rotate a secret":         rotateRunbook,
 	"The broker is out":       brokerRunbook,
 	"Restore from a backup":   restoreRunbook,
@@ -313,4 +318,85 @@ func (b *runbook) dead(n int64) {
 		}
 		return nil
 	})
+}
+
+// acme is an endpoint of a provider that is declared, and where its amount is read.
+func (b *runbook) acme(amount string) string {
+	b.t.Helper()
+	file := filepath.Join(b.dir, "endpoints.yaml")
+	text := fmt.Sprintf(`endpoints:
+  - name: acme
+    provider: declared
+    secrets: [env:STRIPE_SECRET]
+    declared:
+      signature: {header: X-Acme-Signature, algorithm: sha256, encoding: hex}
+      reading:
+        id: id
+        type: type
+        order: order
+        payment: payment
+        amount: %s
+        amount_unit: minor
+        currency: currency
+        facts: [{type: paid, kind: paid}]
+`, amount)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return "SLUICE_ENDPOINTS=" + file
+}
+
+// acmePays is acme's webhook of a payment, and of its fee.
+func acmePays(order string, amount, fee int64) harness.Webhook {
+	body := fmt.Appendf(nil, `{"id":"evt_%[1]s","type":"paid","order":%[1]q,"payment":"pay_%[1]s","amount":%[2]d,"fee":%[3]d,"currency":"USD"}`, order, amount, fee)
+	mac := hmac.New(sha256.New, []byte(harness.StripeSecret))
+	mac.Write(body)
+	return harness.Webhook{Endpoint: "acme", Body: body, Header: http.Header{"Content-Type": {"application/json"},
+		"X-Acme-Signature": {hex.EncodeToString(mac.Sum(nil))}}}
+}
+
+func replayRunbook(b *runbook) {
+	o := newOutside(b.t)
+	env := o.declare("")
+	wrong := b.acme("fee")
+	b.set("%s", wrong)
+	ingress, merchant := b.Start("ingress", wrong), b.Start("merchant", env...)
+	processor := b.Start("processor", append(env, wrong)...)
+	b.Start("relay", env...)
+	for i := range 20 { // one of four has a fee as high as its amount
+		id, fee := fmt.Sprint("F-", i), int64(5)
+		if i%4 == 0 {
+			fee = 300
+		}
+		b.Register(merchant, id, 300)
+		b.Accept(ingress, acmePays(id, 300, fee))
+	}
+	b.BooksBalance()
+	if n := b.Count(`SELECT count(*) FROM orders WHERE status = $1`, int(order.Paid)); n != 5 {
+		b.t.Fatalf("%d orders are paid under the wrong rules", n)
+	}
+	b.acme("amount") // the bug is fixed
+	processor.Stop()
+	b.Start("processor", append(env, wrong)...)
+	b.set("SLUICE_EFFECTS=%s", strings.TrimPrefix(env[0], "SLUICE_EFFECTS="))
+	b.set("EFFECT_SECRET=%s", effectSecret)
+
+	b.set("SINCE=%s", time.Now().Add(-6*time.Hour).UTC().Format(time.RFC3339))
+	b.types(`F-1 `, `those orders would be different`)
+	b.types(`15`)
+	b.types()
+	for i := range 20 {
+		b.Becomes(fmt.Sprint("F-", i), "paid")
+	}
+	b.types(`total +`)
+	waitDone(b.Deployment, 20)
+	if acts := o.acts(); acts != 20 {
+		b.t.Errorf("%d acts, want one an order", acts)
+	}
+	b.Exec(`DELETE FROM processed_events`)
+	b.types(`done|ended`)
+	b.Sound(nil)
+	if acts := o.acts(); acts != 20 {
+		b.t.Errorf("%d acts after the replay, want one an order", acts)
+	}
 }
