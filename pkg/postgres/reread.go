@@ -169,9 +169,7 @@ func homeOf(hs []dbgen.FindHoldingsRow) int64 {
 func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16, places map[[16]byte][]int) (map[string]int64, map[[16]byte][]dbgen.FindHoldingsRow, error) {
 	orders, payments := map[string]int64{}, map[payment]link{}
 	candidates := map[int64]bool{}
-	hashes := make([]pgtype.UUID, 0, len(places))
-	for hash, at := range places {
-		hashes = append(hashes, uuid(hash))
+	for _, at := range places {
 		for _, i := range at {
 			f := &facts[i]
 			for _, id := range [...]string{f.OrderID, f.Reread.OrderID} {
@@ -201,13 +199,15 @@ func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16
 	for _, l := range payments {
 		candidates[l.orderNo] = true
 	}
-	rows, err := tx.q.FindHoldings(ctx, slices.Sorted(maps.Keys(candidates)), hashes)
+	rows, err := tx.q.FindHoldings(ctx, slices.Sorted(maps.Keys(candidates)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the sets of events: %w", err)
 	}
 	holders := map[[16]byte][]dbgen.FindHoldingsRow{}
 	for _, r := range rows {
-		holders[r.EventHash.Bytes] = append(holders[r.EventHash.Bytes], r)
+		if hash := r.EventHash.Bytes; places[hash] != nil {
+			holders[hash] = append(holders[hash], r)
+		}
 	}
 	return orders, holders, nil
 }

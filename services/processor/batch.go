@@ -290,7 +290,7 @@ func (b *batch) count(ctx context.Context) error {
 		case !b.replayed(r):
 			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		case r.skip:
-		case r.verdict != order.Dead && r.verdict != order.Duplicate:
+		case r.verdict != order.Dead && (r.verdict != order.Duplicate || b.applied == nil): // of what is selected nothing stays open that can be read
 			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
 		}
 	}

@@ -1,14 +1,19 @@
 package processor
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"sluice/pkg/event"
 	"sluice/pkg/order"
+	"sluice/pkg/postgres"
 )
 
 // BenchmarkProcessor reads b.N records from a full topic: 1 KiB bodies, 30 %
@@ -95,5 +100,47 @@ func fill(w *world, n int) {
 		k := min(10_000, len(records))
 		w.produce(records[:k]...)
 		records = records[k:]
+	}
+}
+
+// BenchmarkReadingAnew reads b.N applied records anew: on the live orders, where every
+// reading is the same and nothing is written, and into a shadow, which copies the
+// orders first. Run it with -benchtime=100000x.
+func BenchmarkReadingAnew(b *testing.B) {
+	for _, where := range []string{"live", "shadow"} {
+		b.Run(where, func(b *testing.B) {
+			if b.N < 1000 {
+				return // the trial run
+			}
+			w := newWorld(b, 6)
+			fill(w, b.N)
+			_, stop := w.start(Config{Workers: 2, Batch: 2000, Chores: time.Hour}, w.deps())
+			w.until("all is applied", func() bool {
+				return w.number(`SELECT coalesce(sum(applied_offset + 1), 0) FROM partitions`) == int64(b.N)
+			})
+			stop()
+			topicID, records := w.raw()
+			deps := AgainDeps{Store: w.store, Endpoints: w.endpoints, Mode: event.Live, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+				Window: w.store.WindowAt(time.Now()), Anew: &Anew{}}
+			if where == "shadow" {
+				shadow, err := postgres.OpenShadow(b.Context(), w.database, 3)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = shadow.Close(context.Background()) }()
+				deps.Store, deps.Scratch, deps.Before = shadow.Store, true, shadow.Bring
+			}
+			a := NewAgain(deps)
+			b.ResetTimer()
+			for some := range slices.Chunk(records, 2000) {
+				if err := a.Look(b.Context(), topicID, some); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			if c := a.Counts(); c.Mended+c.Entered+c.New != 0 {
+				b.Fatalf("something changed: %+v", c)
+			}
+		})
 	}
 }

@@ -44,10 +44,10 @@ UPDATE order_events SET verdict = @verdict, reason = @reason WHERE order_no = @o
 -- name: ReadVerdict :one
 SELECT verdict, reason, source_no, payment_id FROM order_events WHERE order_no = @order_no AND event_hash = @event_hash;
 
+-- Both arrays as conditions would be a probe of the index for each pair.
 -- name: FindHoldings :many
 SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.verdict, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
-FROM order_events e
-WHERE e.order_no = ANY(@order_nos::bigint[]) AND e.event_hash = ANY(@event_hashes::uuid[]);
+FROM order_events e WHERE e.order_no = ANY(@order_nos::bigint[]);
 
 -- What says that a payment belongs to an order.
 -- name: FindWitnesses :many

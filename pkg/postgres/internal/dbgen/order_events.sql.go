@@ -55,8 +55,7 @@ func (q *Queries) DeleteOrderEvents(ctx context.Context, orderNos []int64) error
 
 const findHoldings = `-- name: FindHoldings :many
 SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.verdict, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
-FROM order_events e
-WHERE e.order_no = ANY($1::bigint[]) AND e.event_hash = ANY($2::uuid[])
+FROM order_events e WHERE e.order_no = ANY($1::bigint[])
 `
 
 type FindHoldingsRow struct {
@@ -73,8 +72,9 @@ type FindHoldingsRow struct {
 	RecordOffset int64
 }
 
-func (q *Queries) FindHoldings(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) ([]FindHoldingsRow, error) {
-	rows, err := q.db.Query(ctx, findHoldings, orderNos, eventHashes)
+// Both arrays as conditions would be a probe of the index for each pair.
+func (q *Queries) FindHoldings(ctx context.Context, orderNos []int64) ([]FindHoldingsRow, error) {
+	rows, err := q.db.Query(ctx, findHoldings, orderNos)
 	if err != nil {
 		return nil, err
 	}
