@@ -157,3 +157,14 @@ func at(s string) time.Time {
 	}
 	return t.UTC()
 }
+
+func FuzzToken(f *testing.F) {
+	f.Add(200, []byte(`{"access_token":"T","token_type":"Bearer","expires_in":31668}`))
+	l := account(f, "paypal")
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		token, use, end := l.ReadToken(lookup.Response{Status: status, Body: body})
+		if (token != "") != (end.Outcome == lookup.Answered) || use < 0 || use > 24*365*time.Hour {
+			t.Errorf("%q for %v, %s", token, use, end.Outcome)
+		}
+	})
+}

@@ -71,8 +71,20 @@ type Lookup struct {
 	ByPayment bool   `json:"by_payment"`
 	ByOrder   bool   `json:"by_order"`
 	Leaves    string `json:"leaves_untold,omitempty"`
+	// Sweep is what it lists, by which what never arrived is found; nil if it does not.
+	Sweep *Sweep `json:"sweep,omitempty"`
 	// Required: without it an endpoint refuses to start.
 	Required bool `json:"required"`
+}
+
+// Sweep is how a provider's lists are gone through.
+type Sweep struct {
+	Docs  string `json:"docs"`
+	Says  string `json:"says"`
+	Every string `json:"every"`
+	Back  string `json:"back"`
+	// Kept is how long the provider lists a thing; empty: it does not say.
+	Kept string `json:"kept,omitempty"`
 }
 
 // Setting is one of the look-up's settings; Default stands for what is not set.
@@ -137,6 +149,12 @@ func describe(p webhook.Provider) Provider {
 	if api, ok := lookup.For(p.Name()); ok {
 		out.Lookup = &Lookup{Docs: api.Docs, Live: api.Live, Test: api.Test, Credential: api.Credential, Rate: api.Rate, Pending: span(api.Pending),
 			ByPayment: api.ByPayment, ByOrder: api.ByOrder, Leaves: api.Leaves, Required: f.Trust == event.Hint}
+		if l, ok := api.Listing(); ok {
+			out.Lookup.Sweep = &Sweep{Docs: l.Docs, Says: l.Says, Every: span(l.Every), Back: span(l.Back)}
+			if l.Kept > 0 {
+				out.Lookup.Sweep.Kept = span(l.Kept)
+			}
+		}
 		for _, s := range api.Settings {
 			out.Lookup.Settings = append(out.Lookup.Settings, Setting{s.Name, s.Help, s.Default})
 		}
@@ -232,7 +250,7 @@ func (p Provider) Asked() string {
 	for _, by := range []struct {
 		name string
 		can  bool
-	}{{"payment", p.Lookup.ByPayment}, {"order", p.Lookup.ByOrder}} {
+	}{{"payment", p.Lookup.ByPayment}, {"order", p.Lookup.ByOrder}, {"sweep", p.Lookup.Sweep != nil}} {
 		if by.can {
 			all = append(all, by.name)
 		}

@@ -17,7 +17,7 @@ func Markdown(all []Provider) string {
 	line("- **Trust**: of a *signed* event every decisive field is bound by its signature, or held to what is stored. A *hint* is kept and never believed: what it is about is asked of the provider's API, and the answer counts.")
 	line("- **Needs** is what an endpoint must have beside its secrets, or it refuses to start.")
 	line("- **Repeats** is for how long the provider delivers again by itself; what a person sends again there comes on top.")
-	line("- **Look-up** is by what its API can be asked, with a link to where the provider documents it: by the provider's payment id, and by the shop's order id.")
+	line("- **Look-up** is by what its API can be asked, with a link to where the provider documents it: by the provider's payment id, by the shop's order id, and by a sweep over what it lists.")
 	line("")
 	line("| Provider | Signature | Covered | Event id | Trust | Repeats | Answer | Look-up | Needs |")
 	line("|---|---|---|---|---|---|---|---|---|")
@@ -105,6 +105,13 @@ func (p Provider) Facts() (all [][2]string) {
 		}
 		add("Its settings", strings.TrimPrefix(settings, "; "))
 		add("It does not tell", l.Leaves)
+		if s := l.Sweep; s != nil {
+			kept := ""
+			if s.Kept != "" {
+				kept = ", which it keeps for " + s.Kept
+			}
+			add("Sweep", fmt.Sprintf("every %s over %s%s, reaching %s back; %s", s.Every, s.Says, kept, s.Back, s.Docs))
+		}
 	} else if p.Silent != "" {
 		add("Look-up", "none: "+p.Silent)
 	}
