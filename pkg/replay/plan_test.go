@@ -112,6 +112,15 @@ func TestGuardsRefuseUntilToldThatItIsMeant(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsReadAgainLiesBehindTheLedger(t *testing.T) {
+	w := world()
+	w.Partitions[1] = Position{First: 20, End: 100, Group: 90, Applied: 89, AtHorizon: 95} // live records are old, too
+	p, err := Make(Target{How: ToOffset, N: 80, Partitions: []int32{1}}, w, Allowed{})
+	if err != nil || p.Steps[0].Behind != 10 {
+		t.Errorf("%+v, %v", p.Steps, err)
+	}
+}
+
 func TestAPlanHoldsUntilTheWorldMovesUnderIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *World)
