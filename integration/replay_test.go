@@ -281,6 +281,9 @@ func TestThePageAboutReplaysDoesWhatItSays(t *testing.T) {
 	b.types(`Replay 1  done  by anna: ticket 4711`, `read again +20 +20`)
 	chapter("While it runs", 1)
 	b.types(`Replay 1  done`)
+	chapter("After a fixed bug: read anew", 2)
+	b.types(`none of 20 orders differs`)
+	b.types(`unchanged +20`)
 	chapter("Offsets in a file", 1)
 	b.types(`--from-file offsets.csv`)
 	if code := processor.Stop(); code != 0 {
