@@ -52,6 +52,7 @@ var measures = []struct {
 	{"ledger", "the processor with many events processed before, what they take, and dropping them", ledgerGrowth},
 	{"relay", "a backlog published, and from commit to topic", relayed},
 	{"path", "from a webhook's 2xx to its message on the status topic", wholePath},
+	{"reconcile", "orders that hang, asked about at a provider's limit by one reconciler and by three", reconciled},
 	{"dev", "to the first order status of sluice dev --demo", firstStatus},
 }
 
