@@ -39,6 +39,23 @@ type Story struct {
 	// Hints are those that wait for their provider's answer and name the order, or a
 	// payment of its events; the oldest first. Nobody has signed them.
 	Hints []WaitingHint
+	// Asking are the open look-ups of the order, of its events' payments and of what its
+	// hints name, the one that is asked next first.
+	Asking []Asking
+}
+
+// Asking is something that a provider is being asked about.
+type Asking struct {
+	Source, Object string
+	Since          time.Time
+	// Hanging: it is for the order, which is pending, or for an event that is held.
+	Hanging  bool
+	Attempts int
+	Problem  LookupProblem // of the last attempt
+	// NextAt is when it is asked again; while a look-up is under way, when that one is
+	// given up.
+	NextAt   time.Time
+	UnderWay bool
 }
 
 // WaitingHint is a hint whose provider has not answered yet.
@@ -169,6 +186,9 @@ func (s *Store) story(ctx context.Context, where string, key any) (st Story, err
 		if err := st.readHints(ctx, tx); err != nil {
 			return err
 		}
+		if err := st.readAsking(ctx, tx); err != nil {
+			return err
+		}
 		if st.Effects, err = (Tx{store: s, tx: tx, q: dbgen.New(tx)}).effectsOf(ctx, st.OrderNo); err != nil {
 			return err
 		}
@@ -208,13 +228,41 @@ func (s *Story) readEvents(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-func (s *Story) readHints(ctx context.Context, tx pgx.Tx) error {
-	var sources, payments []string
+// payments are those of the story's events, with their sources.
+func (s *Story) payments() (sources, payments []string) {
 	for i := range s.Events {
 		if e := &s.Events[i]; e.Payment != "" {
 			sources, payments = append(sources, e.Source), append(payments, e.Payment)
 		}
 	}
+	return sources, payments
+}
+
+func (s *Story) readAsking(ctx context.Context, tx pgx.Tx) error {
+	sources, payments := s.payments()
+	for _, h := range s.Hints {
+		sources, payments = append(sources, h.Source), append(payments, h.Object)
+	}
+	rows, err := tx.Query(ctx, `
+		WITH objects AS (
+			SELECT n.name_no, u.payment AS object FROM names n
+			JOIN (SELECT unnest($2::text[]) AS source, unnest($3::text[]) AS payment) u ON u.source = n.name
+			UNION
+			SELECT n.name_no, $1 FROM names n WHERE $1 <> '')
+		SELECT n.name, l.object, l.armed_at, l.order_no IS NOT NULL, l.attempts, l.problem, l.due_at, l.claimed_by IS NOT NULL
+		FROM objects o JOIN lookups l ON l.source_no = o.name_no AND l.object = o.object JOIN names n ON n.name_no = l.source_no
+		WHERE l.answered < l.armed ORDER BY l.due_at, l.object LIMIT 100`, s.OrderID, sources, payments)
+	if err != nil {
+		return err
+	}
+	s.Asking, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Asking, err error) {
+		return a, row.Scan(&a.Source, &a.Object, &a.Since, &a.Hanging, &a.Attempts, &a.Problem, &a.NextAt, &a.UnderWay)
+	})
+	return err
+}
+
+func (s *Story) readHints(ctx context.Context, tx pgx.Tx) error {
+	sources, payments := s.payments()
 	rows, err := tx.Query(ctx, `
 		WITH waiting AS (
 			SELECT * FROM hints WHERE settled_at IS NULL AND order_id = $1 AND order_id <> ''

@@ -54,7 +54,7 @@ func (d desk) say(c *console, result any, people func(*terminal.Printer)) error 
 
 type reviewListCmd struct {
 	desk
-	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, effect_failed, effect_outdated." placeholder:"KIND"`
+	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, order_hanging, provider_contradicts, effect_failed, effect_outdated." placeholder:"KIND"`
 	All   bool   `help:"Also what is settled."`
 	Limit int    `help:"At most so many." default:"100"`
 }

@@ -40,6 +40,9 @@ func reviewState(p *terminal.Printer, i postgres.ReviewSummary) string {
 	return "open"
 }
 
+// asks are the kinds of item, beside held events, whose provider can be asked.
+var asks = map[postgres.ReviewKind]bool{postgres.ReviewLookup: true, postgres.ReviewHanging: true, postgres.ReviewContradicts: true}
+
 func printReviewCase(p *terminal.Printer, c postgres.ReviewCase) {
 	p.Line("%s  %s  %s", p.Bold(fmt.Sprintf("Item %d", c.ID)), words(string(c.Kind)), reviewState(p, c.ReviewSummary))
 	p.Line("  %s", c.Detail)
@@ -72,6 +75,9 @@ func printReviewCase(p *terminal.Printer, c postgres.ReviewCase) {
 	if c.Kind == postgres.ReviewDeadLetter {
 		rows = append(rows, []string{"sluice dead-letters show " + c.Subject, p.Dim("what it is, and whether it can be read now")},
 			[]string{"sluice dead-letters send-again " + c.Subject + " --reason …", p.Dim("after what it died of was mended")})
+	}
+	if asks[c.Kind] {
+		rows = append(rows, []string{fmt.Sprintf("sluice review refetch %d --reason …", c.ID), p.Dim("ask the provider at once")})
 	}
 	if c.Kind == postgres.ReviewEffectFailed || c.Kind == postgres.ReviewEffectOutdated {
 		rows = append(rows, []string{"sluice effects show " + c.Subject, p.Dim("what was sent, and what was answered")})

@@ -167,6 +167,8 @@ type Order struct {
 	// Hints are what nobody has signed and the provider is being asked about; at most
 	// 100, the oldest first.
 	Hints []Hint `json:"hints,omitempty"`
+	// Asking is what its providers are being asked about, the next one first.
+	Asking []Asking `json:"asking,omitempty"`
 	// Agrees is false if folding the set anew does not give the state that the
 	// store has: a fault of Sluice.
 	Agrees bool `json:"fold_agrees"`
@@ -183,6 +185,20 @@ type Hint struct {
 	HeldAt   time.Time `json:"held_at"`
 	Attempts int       `json:"attempts"`
 	Problem  string    `json:"problem,omitempty"`
+}
+
+// Asking is something that a provider is being asked about.
+type Asking struct {
+	Source string    `json:"source"`
+	Object string    `json:"object"`
+	Since  time.Time `json:"since"`
+	// For says whom it is for: order (it is pending, or an event of it is held) or hint.
+	For      string `json:"for"`
+	Attempts int    `json:"attempts"`
+	// Problem is why the last attempt was in vain.
+	Problem string `json:"problem,omitempty"`
+	// NextAt is when it is asked again; absent while it is being asked.
+	NextAt *time.Time `json:"next_at,omitempty"`
 }
 
 // Registered is what the shop said last.

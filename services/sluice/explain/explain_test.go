@@ -221,7 +221,10 @@ func TestAHintThatWaitsForItsProviderIsTold(t *testing.T) {
 	if hs := a.Order.Hints; len(hs) != 1 || hs[0].ID != "evt_hint" || hs[0].Object != "pi_h" || hs[0].Attempts != 1 || hs[0].Problem != "unknown" || hs[0].HeldAt.IsZero() {
 		t.Errorf("the order's hints are %+v", hs)
 	}
-	if out := text(a); !strings.Contains(out, "attempt 1: the provider knows no such object") {
+	if as := a.Order.Asking; len(as) != 1 || as[0].Source != "stripe-eu" || as[0].Object != "pi_h" || as[0].For != "hint" || as[0].Attempts != 1 || as[0].NextAt == nil {
+		t.Errorf("it is being asked about %+v", as)
+	}
+	if out := text(a); !strings.Contains(out, "attempt 1: the provider knows no such object") || !strings.Contains(out, "What its provider is being asked about") {
 		t.Errorf("it prints\n%s", out)
 	}
 	looked, err := lookup.Encode(webhook.Reading{Subject: "pi_h", Mode: event.Live, Order: "H-1", Payment: "pi_h", Fact: order.KindPaid, Amount: 100, Currency: "EUR"})
@@ -237,7 +240,7 @@ func TestAHintThatWaitsForItsProviderIsTold(t *testing.T) {
 		t.Errorf("after the answer the hint is %+v", v)
 	}
 	a = w.ask(x, Question{ID: "H-1"})
-	if len(a.Order.Hints) != 0 || a.Order.Now.Status != order.Paid {
+	if len(a.Order.Hints)+len(a.Order.Asking) != 0 || a.Order.Now.Status != order.Paid {
 		t.Fatalf("after the answer the order is %+v", a.Order)
 	}
 	e = w.ask(x, Question{ID: a.Order.Events[len(a.Order.Events)-1].ID}).Event

@@ -53,6 +53,16 @@ func orderOf(s *postgres.Story, asked [16]byte) *Order {
 	for _, h := range s.Hints {
 		o.Hints = append(o.Hints, Hint{Source: h.Source, ID: h.ID, Type: h.Type, Object: h.Object, HeldAt: h.HeldAt.UTC(), Attempts: h.Attempts, Problem: string(h.Problem)})
 	}
+	for _, a := range s.Asking {
+		asking := Asking{Source: a.Source, Object: a.Object, Since: a.Since.UTC(), For: "hint", Attempts: a.Attempts, Problem: string(a.Problem)}
+		if a.Hanging {
+			asking.For = "order"
+		}
+		if !a.UnderWay {
+			asking.NextAt = when(a.NextAt)
+		}
+		o.Asking = append(o.Asking, asking)
+	}
 	o.Effects = s.Effects
 	o.Reviews = reviewsOf(s.Reviews, s.Acts, func(postgres.ReviewSummary) bool { return true })
 	return o

@@ -277,6 +277,7 @@ func (p printer) order(o *Order) {
 	p.Table(rows)
 	p.held(o)
 	p.hints(o.Hints)
+	p.asking(o.Asking)
 	p.path(o)
 	p.messages(o)
 	p.effects(o.Effects)
@@ -347,6 +348,29 @@ func (p printer) hints(all []Hint) {
 			note = fmt.Sprintf("attempt %d: %s", h.Attempts, postgres.LookupProblem(h.Problem))
 		}
 		rows = append(rows, []string{p.time(&h.HeldAt), h.Source + " " + h.ID + p.Dim(" "+h.Type), h.Object, p.Yellow(note)})
+	}
+	p.Table(rows)
+}
+
+// asking is what the providers are being asked about, and when next.
+func (p printer) asking(all []Asking) {
+	if len(all) == 0 {
+		return
+	}
+	p.Title("What its provider is being asked about")
+	rows := [][]string{{"since", "asked about", "next", ""}}
+	for _, a := range all {
+		next, note := "now", "not asked yet"
+		if a.NextAt != nil {
+			next = p.time(a.NextAt)
+		}
+		if a.Attempts > 0 {
+			note = fmt.Sprintf("attempt %d: %s", a.Attempts, postgres.LookupProblem(a.Problem))
+		}
+		if a.For == "order" {
+			note = "it hangs; " + note
+		}
+		rows = append(rows, []string{p.time(&a.Since), a.Source + " " + a.Object, next, p.Yellow(note)})
 	}
 	p.Table(rows)
 }
