@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"sluice/integration/harness"
 	"sluice/pkg/kafka"
 	"sluice/pkg/order"
+	"sluice/pkg/testkit/provider"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -100,6 +102,7 @@ var runbooks = map[string]func(*runbook){
 	"Replay after a bug":      replayRunbook,
 	"Rotate a secret":         rotateRunbook,
 	"The broker is out":       brokerRunbook,
+	"A provider is out":       providerRunbook,
 	"Restore from a backup":   restoreRunbook,
 }
 
@@ -399,4 +402,56 @@ func replayRunbook(b *runbook) {
 	if acts := o.acts(); acts != 20 {
 		b.t.Errorf("%d acts after the replay, want one an order", acts)
 	}
+}
+
+func providerRunbook(b *runbook) {
+	lists := &provider.Lists{Provider: "stripe", API: &provider.Objects{Provider: "stripe", Secret: "sk_live_integration"}, Header: "Authorization", Value: "Bearer sk_live_integration"}
+	api := &provider.Faulty{API: lists}
+	api.Fail(provider.Status(http.StatusServiceUnavailable, ""))
+	server := httptest.NewServer(api)
+	b.t.Cleanup(server.Close)
+	file := filepath.Join(b.dir, "endpoints.yaml")
+	text := fmt.Sprintf("endpoints:\n  - {name: stripe, provider: stripe, secrets: [env:STRIPE_SECRET], lookup: {base_url: %q, credentials: [env:STRIPE_KEY], rate: 50, sweep: {every: 1m}}}\n", server.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.set("SLUICE_ENDPOINTS=%s", file)
+	b.set("STRIPE_KEY=sk_live_integration")
+	env := append(b.env, "SLUICE_RECONCILER_BREAK_AFTER=2", "SLUICE_RECONCILER_BREAK_FOR=1s", "SLUICE_RECONCILER_POLL_INTERVAL=100ms", "SLUICE_RECONCILER_BACKOFF_BASE=100ms", "SLUICE_RECONCILER_BACKOFF_MAX=1s")
+	ingress, merchant := b.Start("ingress", env...), b.Start("merchant", env...)
+	b.Start("processor", env...)
+	b.Start("relay")
+	now := time.Now().Add(-10 * time.Minute) // what happened just now has its webhook on the way
+	lost := func(order string) []byte { // a webhook that never comes
+		body := harness.Intent("evt_"+order, "succeeded", order, "pi_"+order, 300, now)
+		lists.Put("/v1/events", "evt_"+order, now, string(body))
+		b.Register(merchant, order, 300)
+		return body
+	}
+	late := lost("P-1")
+	reconciler := b.Start("reconciler", env...)
+	b.set("RECONCILER_ADMIN_ADDRESS=%s", reconciler.Admin)
+	harness.Eventually(b.t, "the reconciler leaves the provider alone", 30*time.Second, func() error {
+		if n := len(api.Requests()); n < 2 {
+			return fmt.Errorf("%d requests", n)
+		}
+		return nil
+	})
+	b.types(`requests_stopped{source="stripe"} 1`)
+	if status, _ := b.Order("P-1"); status != "pending" {
+		b.t.Errorf("silence made the order %q", status)
+	}
+	api.Fail(nil)
+	b.Becomes("P-1", "paid") // by the sweep
+	lost("P-2")              // after it
+	b.set("DAY=%s", now.UTC().Format(time.DateOnly))
+	b.types(`Missing here`, `P-2`, `the providers and we differ`)
+	b.types()
+	b.Becomes("P-2", "paid")
+	b.Accept(ingress, harness.Stripe(late))
+	b.BooksBalance()
+	if n := b.Count(`SELECT count(*) FROM order_transitions`); n != 4 {
+		b.t.Errorf("%d changes of two orders, want four", n)
+	}
+	b.Sound(nil)
 }
