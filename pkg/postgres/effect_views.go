@@ -85,7 +85,7 @@ func listed(states ...effect.State) (arg dbgen.ListEffectsParams) {
 	return arg
 }
 
-func listEffects(ctx context.Context, q *dbgen.Queries, arg dbgen.ListEffectsParams) ([]EffectSummary, error) {
+func listEffects(ctx context.Context, q dbgen.Querier, arg dbgen.ListEffectsParams) ([]EffectSummary, error) {
 	rows, err := q.ListEffects(ctx, arg)
 	if err != nil {
 		return nil, fmt.Errorf("list effects: %w", err)

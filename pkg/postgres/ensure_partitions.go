@@ -68,7 +68,7 @@ const (
 // writers, nor they for it.
 func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, error) {
 	now = now.UTC()
-	w := s.WindowAt(now)
+	var w Window
 	err := s.InTx(ctx, func(tx Tx) error {
 		if _, err := tx.tx.Exec(ctx, `SELECT pg_advisory_xact_lock(77, 2)`); err != nil {
 			return err
@@ -77,11 +77,7 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, er
 		if err != nil {
 			return err
 		}
-		for m := month(w.From, 0); m.Before(w.Before); m = month(m, 1) {
-			if there[monthOf(m).name()] == detaching {
-				w.From = month(m, 1) // it comes back once it is gone (the window was made wider meanwhile)
-			}
-		}
+		w = s.windowOf(now, there)
 		lastOrder, lastTransition, err := tx.lastNumbers(ctx)
 		if err != nil {
 			return err
@@ -97,6 +93,17 @@ func (s *Store) EnsurePartitions(ctx context.Context, now time.Time) (Window, er
 		return Window{}, fmt.Errorf("make table partitions: %w", err)
 	}
 	return w, nil
+}
+
+// windowOf is WindowAt less what is being taken away of the partitions that are there.
+func (s *Store) windowOf(now time.Time, there map[string]found) Window {
+	w := s.WindowAt(now)
+	for m := month(w.From, 0); m.Before(w.Before); m = month(m, 1) {
+		if there[monthOf(m).name()] == detaching {
+			w.From = month(m, 1) // it comes back once it is gone (the window was made wider meanwhile)
+		}
+	}
+	return w
 }
 
 // lastNumbers are the last that were given to an order and to a transition.

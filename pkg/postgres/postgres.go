@@ -77,7 +77,7 @@ func (c Config) parse() (*pgxpool.Config, error) {
 type Tx struct {
 	store *Store
 	tx    pgx.Tx
-	q     *dbgen.Queries
+	q     dbgen.Querier
 	// own are the names this transaction added: nobody else knows them yet.
 	own map[string]int16
 }

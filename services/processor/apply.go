@@ -47,8 +47,10 @@ type ground struct {
 }
 
 // replayed: the record was met before, and is counted in the books.
-func (g *ground) replayed(r *record) bool {
-	return g.applied == nil || r.Offset <= g.applied[r.Partition]
+func (g *ground) replayed(r *record) bool { return g.met(r.place()) }
+
+func (g *ground) met(p postgres.Place) bool {
+	return g.applied == nil || p.Offset <= g.applied[p.Partition]
 }
 
 // txTimeout bounds one transaction when the database does not even say no. It

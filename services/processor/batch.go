@@ -155,7 +155,7 @@ func (b *batch) applyFacts(ctx context.Context, fresh, updates []*record) error 
 	}
 	if len(unreadable) > 0 {
 		for _, r := range b.records { // its copies too, or each would start over again
-			if unreadable[r.key] {
+			if unreadable[r.key] && !r.hint {
 				b.open(r)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sluice/pkg/daemon"
-	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
 )
@@ -35,7 +34,6 @@ type lane struct {
 	// Of the goroutine that reads; of run's while none does.
 	paused    bool
 	committed time.Time
-	scratch   []event.Header
 }
 
 // span is what is to be read again of one partition.
@@ -56,7 +54,7 @@ const (
 
 func newLane(w *worker, fenced func(error)) *lane {
 	l := &lane{worker: w, changes: make(chan func()), started: make(chan struct{}), ended: make(chan struct{}), fenced: fenced,
-		spans: map[int32]*span{}, scratch: make([]event.Header, 0, 32)}
+		spans: map[int32]*span{}}
 	l.apply = w.apply
 	l.apply.stand, l.apply.also = l.stand, l.countReplays
 	return l
@@ -196,7 +194,7 @@ func (l *lane) read(ctx context.Context) error {
 
 // take brings a chunk into the database.
 func (l *lane) take(ctx context.Context, c kafka.Chunk) error {
-	unknown, err := l.unknown(ctx, c)
+	unknown, _, err := sift(ctx, c, l.look())
 	if err != nil {
 		return err
 	}
@@ -271,69 +269,35 @@ func (l *lane) through(ctx context.Context) error {
 	return nil
 }
 
-// unknown are the records of a chunk that look-ups do not show to be done with. It
-// writes nothing and locks nothing.
-func (l *lane) unknown(ctx context.Context, c kafka.Chunk) ([]kafka.Record, error) {
-	var (
-		seen           = make([]postgres.Seen, 0, c.Len())
-		at             = make([]int, 0, c.Len()) // of seen
-		hints, unknown []int
-	)
-	for i := range c.Len() {
-		r := c.Record(i, l.scratch[:0])
-		g, err := event.Glance(r.Key, r.Value, r.Headers)
-		switch {
-		case errors.Is(err, event.ErrTombstone):
-		case err != nil:
-			unknown = append(unknown, i)
-		case g.Hint:
-			hints = append(hints, i)
-		default:
-			seen, at = append(seen, postgres.Seen{Key: g.Key, Fingerprint: postgres.Fingerprint(g.Fingerprint)}), append(at, i)
-		}
-	}
-	strange, err := l.ask(ctx, func() ([]int, error) { return l.Store.UnknownEvents(ctx, seen) })
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range strange {
-		unknown = append(unknown, at[i])
-	}
-	dead, err := l.ask(ctx, func() ([]int, error) { return l.deadHints(ctx, c, hints) })
-	if err != nil {
-		return nil, err
-	}
-	unknown = append(unknown, dead...)
-	slices.Sort(unknown)
-	records := make([]kafka.Record, len(unknown))
-	for i, n := range unknown {
-		records[i] = c.Record(n, nil)
-	}
-	return records, nil
-}
-
 // deadHints are those hints that a replay may have something to do with: they were
 // dead letters. All others armed their look-up when they were met first.
-func (l *lane) deadHints(ctx context.Context, c kafka.Chunk, hints []int) (dead []int, err error) {
-	if len(hints) == 0 {
+func deadHints(ctx context.Context, inTx func(context.Context, func(postgres.Tx) error) error, topicID [16]byte, places []postgres.Place) (dead []int, err error) {
+	if len(places) == 0 {
 		return nil, nil
 	}
-	places := make([]postgres.Place, len(hints))
-	for i, n := range hints {
-		r := c.Record(n, l.scratch[:0])
-		places[i] = postgres.Place{Partition: r.Partition, Offset: r.Offset}
-	}
-	err = l.Store.InTx(ctx, func(tx postgres.Tx) error {
-		open, err := tx.DeadLettersAt(ctx, l.c.TopicID(), places)
+	err = inTx(ctx, func(tx postgres.Tx) error {
+		open, err := tx.DeadLettersAt(ctx, topicID, places)
 		dead = nil
-		for i, n := range hints {
-			if open[places[i]] {
-				dead = append(dead, n)
+		for i, p := range places {
+			if open[p] {
+				dead = append(dead, i)
 			}
 		}
 		return err
 	})
 	return dead, err
+}
+
+// look are look-ups that are made until the database answers.
+func (l *lane) look() looks {
+	return looks{
+		events: func(ctx context.Context, seen []postgres.Seen) ([]int, error) {
+			return l.ask(ctx, func() ([]int, error) { return l.Store.UnknownEvents(ctx, seen) })
+		},
+		hints: func(ctx context.Context, places []postgres.Place) ([]int, error) {
+			return l.ask(ctx, func() ([]int, error) { return deadHints(ctx, l.Store.InTx, l.c.TopicID(), places) })
+		},
+	}
 }
 
 // ask asks until the database answers.

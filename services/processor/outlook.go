@@ -98,7 +98,7 @@ type ReviewOutlook struct {
 
 // Samples are the first few of each kind.
 type Samples struct {
-	New     []EventSample  `json:"new"`
+	Applied []EventSample  `json:"applied"`
 	Held    []EventSample  `json:"held"`
 	Dead    []EventSample  `json:"dead"`
 	Orders  []OrderSample  `json:"orders"`

@@ -56,6 +56,9 @@ type Config struct {
 	DevBroker bool `env:"SLUICE_DEV_BROKER" help:"true: the raw topic lies on the development broker"`
 }
 
+// defaultBatch is Config.Batch where nobody says otherwise.
+const defaultBatch = 2000
+
 // maxDays bounds the settings in days.
 const maxDays = 3650
 

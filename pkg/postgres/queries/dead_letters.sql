@@ -91,3 +91,12 @@ SELECT d.partition, d.record_offset FROM dead_letters d
 JOIN (SELECT unnest(@partitions::int[]) AS partition, unnest(@record_offsets::bigint[]) AS record_offset) u
   ON d.partition = u.partition AND d.record_offset = u.record_offset
 WHERE d.topic_id = @topic_id AND d.revived_at IS NULL;
+
+-- Those among places, settled or not; open as SettleDeadLetters means it.
+-- name: ReadDeadLetters :many
+SELECT d.topic, d.partition, d.record_offset, d.endpoint_no, d.appended_at,
+       (d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded')::boolean AS open
+FROM dead_letters d
+JOIN (SELECT unnest(@topic_ids::uuid[]) AS topic_id, unnest(@partitions::int[]) AS partition,
+             unnest(@record_offsets::bigint[]) AS record_offset) u
+  ON d.topic_id = u.topic_id AND d.partition = u.partition AND d.record_offset = u.record_offset;

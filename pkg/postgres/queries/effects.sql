@@ -123,3 +123,11 @@ WHERE effect_declarations.rules <> excluded.rules;
 
 -- name: ReadEffectDeclarations :many
 SELECT role, rules, declared_at FROM effect_declarations ORDER BY role;
+
+-- Without a lock.
+-- name: ReadEffectsOfOrders :many
+SELECT key, order_no, effect, state, outdated, attempt FROM effects
+WHERE order_no = ANY(@order_nos::bigint[]) ORDER BY key;
+
+-- name: ReadEffects :many
+SELECT key, order_no, effect, state, outdated, attempt FROM effects WHERE key = ANY(@keys::uuid[]);

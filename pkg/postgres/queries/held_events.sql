@@ -56,3 +56,8 @@ ORDER BY h.due_at LIMIT @n::int;
 UPDATE held_events h SET asked_at = @now::timestamptz
 FROM (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@event_hashes::uuid[]) AS event_hash) u
 WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash;
+
+-- name: ReadHeldEvents :many
+SELECT h.order_no, h.event_hash, h.due_at FROM held_events h
+JOIN (SELECT unnest(@order_nos::bigint[]) AS order_no, unnest(@event_hashes::uuid[]) AS event_hash) u
+  ON h.order_no = u.order_no AND h.event_hash = u.event_hash;

@@ -17,3 +17,8 @@ RETURNING source_no, object, event_hash;
 UPDATE hints SET settled_at = @now::timestamptz
 WHERE source_no = @source_no AND object = @object AND settled_at IS NULL AND arming <= @arming
 RETURNING endpoint_no, appended_at;
+
+-- name: ReadHints :many
+SELECT h.source_no, h.object, h.event_hash, h.settled_at FROM hints h
+JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object, unnest(@event_hashes::uuid[]) AS event_hash) u
+  ON h.source_no = u.source_no AND h.object = u.object AND h.event_hash = u.event_hash;

@@ -116,3 +116,10 @@ UPDATE review_items i SET settled_at = @now::timestamptz, decision = @decision::
 FROM (SELECT r.id FROM review_items r JOIN orders o ON o.order_no = r.order_no
       WHERE r.settled_at IS NULL AND r.kind = @kind AND o.status <> @pending::smallint ORDER BY r.created_at LIMIT @n::int) d
 WHERE i.id = d.id AND i.settled_at IS NULL;
+
+-- What LockLookups reads, without a lock.
+-- name: ReadLookups :many
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
+       l.amount, l.currency FROM lookups l
+JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object) u
+  ON l.source_no = u.source_no AND l.object = u.object;

@@ -40,3 +40,9 @@ WHERE o.order_no = u.order_no;
 SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
        version, n_events, n_held
 FROM orders WHERE order_no = @order_no;
+
+-- What LockOrders reads, without a lock.
+-- name: ReadOrders :many
+SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
+       version, n_events, n_held
+FROM orders WHERE order_no = ANY(@order_nos::bigint[]);

@@ -55,3 +55,6 @@ WHERE i.order_no = u.from_no AND i.event_hash = u.event_hash AND i.settled_at IS
 -- name: LinkedByPeople :many
 SELECT event_hash FROM review_items
 WHERE kind = @kind AND subject = ANY(@subjects::text[]) AND decision = @decision::text;
+
+-- name: ReadReviewItems :many
+SELECT subject, settled_at FROM review_items WHERE kind = @kind AND subject = ANY(@subjects::text[]);

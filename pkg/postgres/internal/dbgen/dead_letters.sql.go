@@ -385,6 +385,52 @@ func (q *Queries) MarkDeadLetterPublished(ctx context.Context, topicID pgtype.UU
 	return err
 }
 
+const readDeadLetters = `-- name: ReadDeadLetters :many
+SELECT d.topic, d.partition, d.record_offset, d.endpoint_no, d.appended_at,
+       (d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded')::boolean AS open
+FROM dead_letters d
+JOIN (SELECT unnest($1::uuid[]) AS topic_id, unnest($2::int[]) AS partition,
+             unnest($3::bigint[]) AS record_offset) u
+  ON d.topic_id = u.topic_id AND d.partition = u.partition AND d.record_offset = u.record_offset
+`
+
+type ReadDeadLettersRow struct {
+	Topic        string
+	Partition    int32
+	RecordOffset int64
+	EndpointNo   int16
+	AppendedAt   pgtype.Timestamptz
+	Open         bool
+}
+
+// Those among places, settled or not; open as SettleDeadLetters means it.
+func (q *Queries) ReadDeadLetters(ctx context.Context, topicIds []pgtype.UUID, partitions []int32, recordOffsets []int64) ([]ReadDeadLettersRow, error) {
+	rows, err := q.db.Query(ctx, readDeadLetters, topicIds, partitions, recordOffsets)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadDeadLettersRow
+	for rows.Next() {
+		var i ReadDeadLettersRow
+		if err := rows.Scan(
+			&i.Topic,
+			&i.Partition,
+			&i.RecordOffset,
+			&i.EndpointNo,
+			&i.AppendedAt,
+			&i.Open,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const settleDeadLetters = `-- name: SettleDeadLetters :many
 UPDATE dead_letters d SET revived_at = now(), settled_at = coalesce(d.settled_at, now()), settled_as = coalesce(d.settled_as, 'readable')
 FROM (SELECT unnest($1::uuid[]) AS topic_id, unnest($2::int[]) AS partition,

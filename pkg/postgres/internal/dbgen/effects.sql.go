@@ -566,6 +566,88 @@ func (q *Queries) ReadEffectDeclarations(ctx context.Context) ([]EffectDeclarati
 	return items, nil
 }
 
+const readEffects = `-- name: ReadEffects :many
+SELECT key, order_no, effect, state, outdated, attempt FROM effects WHERE key = ANY($1::uuid[])
+`
+
+type ReadEffectsRow struct {
+	Key      pgtype.UUID
+	OrderNo  int64
+	Effect   string
+	State    int16
+	Outdated bool
+	Attempt  int32
+}
+
+func (q *Queries) ReadEffects(ctx context.Context, keys []pgtype.UUID) ([]ReadEffectsRow, error) {
+	rows, err := q.db.Query(ctx, readEffects, keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadEffectsRow
+	for rows.Next() {
+		var i ReadEffectsRow
+		if err := rows.Scan(
+			&i.Key,
+			&i.OrderNo,
+			&i.Effect,
+			&i.State,
+			&i.Outdated,
+			&i.Attempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readEffectsOfOrders = `-- name: ReadEffectsOfOrders :many
+SELECT key, order_no, effect, state, outdated, attempt FROM effects
+WHERE order_no = ANY($1::bigint[]) ORDER BY key
+`
+
+type ReadEffectsOfOrdersRow struct {
+	Key      pgtype.UUID
+	OrderNo  int64
+	Effect   string
+	State    int16
+	Outdated bool
+	Attempt  int32
+}
+
+// Without a lock.
+func (q *Queries) ReadEffectsOfOrders(ctx context.Context, orderNos []int64) ([]ReadEffectsOfOrdersRow, error) {
+	rows, err := q.db.Query(ctx, readEffectsOfOrders, orderNos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadEffectsOfOrdersRow
+	for rows.Next() {
+		var i ReadEffectsOfOrdersRow
+		if err := rows.Scan(
+			&i.Key,
+			&i.OrderNo,
+			&i.Effect,
+			&i.State,
+			&i.Outdated,
+			&i.Attempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const reviveEffects = `-- name: ReviveEffects :exec
 UPDATE effects e SET outdated = false, state = CASE WHEN e.state = 3 THEN 0 ELSE e.state END,
   due_at = CASE WHEN e.state = 3 THEN u.due_at ELSE e.due_at END,

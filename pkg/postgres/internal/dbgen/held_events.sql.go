@@ -129,6 +129,38 @@ func (q *Queries) MoveHeldEvents(ctx context.Context, fromNos []int64, toNos []i
 	return err
 }
 
+const readHeldEvents = `-- name: ReadHeldEvents :many
+SELECT h.order_no, h.event_hash, h.due_at FROM held_events h
+JOIN (SELECT unnest($1::bigint[]) AS order_no, unnest($2::uuid[]) AS event_hash) u
+  ON h.order_no = u.order_no AND h.event_hash = u.event_hash
+`
+
+type ReadHeldEventsRow struct {
+	OrderNo   int64
+	EventHash pgtype.UUID
+	DueAt     pgtype.Timestamptz
+}
+
+func (q *Queries) ReadHeldEvents(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) ([]ReadHeldEventsRow, error) {
+	rows, err := q.db.Query(ctx, readHeldEvents, orderNos, eventHashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadHeldEventsRow
+	for rows.Next() {
+		var i ReadHeldEventsRow
+		if err := rows.Scan(&i.OrderNo, &i.EventHash, &i.DueAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const replaceHeldBytes = `-- name: ReplaceHeldBytes :exec
 UPDATE held_events h SET record_headers = $1, body = $2 WHERE order_no = $3 AND event_hash = $4
 `

@@ -83,6 +83,44 @@ func (q *Queries) HoldHints(ctx context.Context, arg HoldHintsParams) ([]HoldHin
 	return items, nil
 }
 
+const readHints = `-- name: ReadHints :many
+SELECT h.source_no, h.object, h.event_hash, h.settled_at FROM hints h
+JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object, unnest($3::uuid[]) AS event_hash) u
+  ON h.source_no = u.source_no AND h.object = u.object AND h.event_hash = u.event_hash
+`
+
+type ReadHintsRow struct {
+	SourceNo  int16
+	Object    string
+	EventHash pgtype.UUID
+	SettledAt pgtype.Timestamptz
+}
+
+func (q *Queries) ReadHints(ctx context.Context, sourceNos []int16, objects []string, eventHashes []pgtype.UUID) ([]ReadHintsRow, error) {
+	rows, err := q.db.Query(ctx, readHints, sourceNos, objects, eventHashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadHintsRow
+	for rows.Next() {
+		var i ReadHintsRow
+		if err := rows.Scan(
+			&i.SourceNo,
+			&i.Object,
+			&i.EventHash,
+			&i.SettledAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const settleHints = `-- name: SettleHints :many
 UPDATE hints SET settled_at = $1::timestamptz
 WHERE source_no = $2 AND object = $3 AND settled_at IS NULL AND arming <= $4

@@ -497,6 +497,64 @@ func (q *Queries) OpenLookups(ctx context.Context, orders int16) ([]OpenLookupsR
 	return items, nil
 }
 
+const readLookups = `-- name: ReadLookups :many
+SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
+       l.amount, l.currency FROM lookups l
+JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
+  ON l.source_no = u.source_no AND l.object = u.object
+`
+
+type ReadLookupsRow struct {
+	SourceNo   int16
+	Object     string
+	Armed      int64
+	Begun      int64
+	Answered   int64
+	AnsweredAt pgtype.Timestamptz
+	EndpointNo int16
+	EventType  string
+	OrderID    string
+	PaymentID  string
+	Subject    string
+	Amount     int64
+	Currency   string
+}
+
+// What LockLookups reads, without a lock.
+func (q *Queries) ReadLookups(ctx context.Context, sourceNos []int16, objects []string) ([]ReadLookupsRow, error) {
+	rows, err := q.db.Query(ctx, readLookups, sourceNos, objects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadLookupsRow
+	for rows.Next() {
+		var i ReadLookupsRow
+		if err := rows.Scan(
+			&i.SourceNo,
+			&i.Object,
+			&i.Armed,
+			&i.Begun,
+			&i.Answered,
+			&i.AnsweredAt,
+			&i.EndpointNo,
+			&i.EventType,
+			&i.OrderID,
+			&i.PaymentID,
+			&i.Subject,
+			&i.Amount,
+			&i.Currency,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const retryLookup = `-- name: RetryLookup :exec
 UPDATE lookups SET lane = CASE WHEN lane = $1::smallint AND $2 = 'unknown' THEN $3::smallint ELSE lane END, due_at = CASE WHEN armed > begun THEN LEAST($4::timestamptz, begun_at + interval '5 s') ELSE $4::timestamptz END, problem = $2, claimed_by = NULL
 WHERE source_no = $5 AND object = $6 AND begun = $7 AND attempts = $8 AND claimed_by = $9

@@ -206,6 +206,63 @@ func (q *Queries) ReadOrder(ctx context.Context, orderNo int64) (ReadOrderRow, e
 	return i, err
 }
 
+const readOrders = `-- name: ReadOrders :many
+SELECT order_no, order_id, reference, registered_at, amount, currency, status, paid, refunded, dispute,
+       version, n_events, n_held
+FROM orders WHERE order_no = ANY($1::bigint[])
+`
+
+type ReadOrdersRow struct {
+	OrderNo      int64
+	OrderID      pgtype.Text
+	Reference    string
+	RegisteredAt pgtype.Timestamptz
+	Amount       int64
+	Currency     string
+	Status       int16
+	Paid         int64
+	Refunded     int64
+	Dispute      int16
+	Version      int64
+	NEvents      int32
+	NHeld        int32
+}
+
+// What LockOrders reads, without a lock.
+func (q *Queries) ReadOrders(ctx context.Context, orderNos []int64) ([]ReadOrdersRow, error) {
+	rows, err := q.db.Query(ctx, readOrders, orderNos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadOrdersRow
+	for rows.Next() {
+		var i ReadOrdersRow
+		if err := rows.Scan(
+			&i.OrderNo,
+			&i.OrderID,
+			&i.Reference,
+			&i.RegisteredAt,
+			&i.Amount,
+			&i.Currency,
+			&i.Status,
+			&i.Paid,
+			&i.Refunded,
+			&i.Dispute,
+			&i.Version,
+			&i.NEvents,
+			&i.NHeld,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setRegistrations = `-- name: SetRegistrations :exec
 UPDATE orders o SET reference = u.reference, registered_at = u.registered_at, amount = u.amount, currency = u.currency
 FROM (SELECT unnest($1::bigint[]) AS order_no, unnest($2::text[]) AS reference,

@@ -235,6 +235,35 @@ func (q *Queries) OpenReviewItem(ctx context.Context, arg OpenReviewItemParams) 
 	return err
 }
 
+const readReviewItems = `-- name: ReadReviewItems :many
+SELECT subject, settled_at FROM review_items WHERE kind = $1 AND subject = ANY($2::text[])
+`
+
+type ReadReviewItemsRow struct {
+	Subject   string
+	SettledAt pgtype.Timestamptz
+}
+
+func (q *Queries) ReadReviewItems(ctx context.Context, kind string, subjects []string) ([]ReadReviewItemsRow, error) {
+	rows, err := q.db.Query(ctx, readReviewItems, kind, subjects)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadReviewItemsRow
+	for rows.Next() {
+		var i ReadReviewItemsRow
+		if err := rows.Scan(&i.Subject, &i.SettledAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const settleClaimedReviewItem = `-- name: SettleClaimedReviewItem :execrows
 UPDATE review_items SET settled_at = $1::timestamptz, settled_by = claimed_by, decision = $2::text
 WHERE id = $3 AND settled_at IS NULL AND claimed_by = $4::text AND claimed_at > $5::timestamptz
