@@ -90,7 +90,8 @@ type Querier interface {
 	ExtendPause(ctx context.Context, pause pgtype.Interval, iD int64) (int64, error)
 	FailedEffects(ctx context.Context, effect string, n int32) ([]pgtype.UUID, error)
 	FindClick(ctx context.Context, sourceNo int16, clickTransID string) (int64, error)
-	FindHoldings(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) ([]FindHoldingsRow, error)
+	// Both arrays as conditions would be a probe of the index for each pair.
+	FindHoldings(ctx context.Context, orderNos []int64) ([]FindHoldingsRow, error)
 	FindOpenDeadLetters(ctx context.Context, partitions []int32, recordOffsets []int64, topicID pgtype.UUID) ([]FindOpenDeadLettersRow, error)
 	FindOrders(ctx context.Context, orderIds []string) ([]FindOrdersRow, error)
 	FindPayme(ctx context.Context, sourceNo int16, paymeID string) (int64, error)

@@ -240,19 +240,19 @@ func (t *Tables) FindReadings(ctx context.Context, nos []int64, hashes []pgtype.
 	return rows, nil
 }
 
-// FindHoldings finds events in sets.
-func (t *Tables) FindHoldings(ctx context.Context, nos []int64, hashes []pgtype.UUID) (rows []dbgen.FindHoldingsRow, err error) {
+// FindHoldings finds the events of sets.
+func (t *Tables) FindHoldings(ctx context.Context, nos []int64) (rows []dbgen.FindHoldingsRow, err error) {
 	here, there, err := t.split(ctx, nos)
 	if err != nil {
 		return nil, err
 	}
-	if rows, err = t.Querier.FindHoldings(ctx, there, hashes); err != nil {
+	if rows, err = t.Querier.FindHoldings(ctx, there); err != nil {
 		return nil, err
 	}
-	t.among(here, hashes, func(e entry) {
+	t.among(here, nil, func(e entry) {
 		r := e.row
 		rows = append(rows, dbgen.FindHoldingsRow{OrderNo: r.OrderNo, EventHash: r.EventHash, SourceNo: r.SourceNo, PaymentID: r.PaymentID, Named: r.Named,
-			Reason: r.Reason, OccurredAt: r.OccurredAt, ReadingHash: r.ReadingHash, Partition: r.Partition, RecordOffset: r.RecordOffset})
+			Verdict: r.Verdict, Reason: r.Reason, OccurredAt: r.OccurredAt, ReadingHash: r.ReadingHash, Partition: r.Partition, RecordOffset: r.RecordOffset})
 	})
 	return rows, nil
 }
