@@ -95,7 +95,9 @@ func TestAReapplyKilledHalfWayIsFinishedByRunningItAgain(t *testing.T) {
 		}
 		return said.Digest
 	}
-	mended := func() int64 { return d.Count(`SELECT count(*) FROM order_events WHERE event_type = 'paid' AND amount = 1000`) }
+	mended := func() int64 {
+		return d.Count(`SELECT count(*) FROM order_events WHERE event_type = 'paid' AND amount = 1000`)
+	}
 	half := false
 	for round := range 4 {
 		digest, before := plan(), mended()

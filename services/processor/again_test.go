@@ -307,3 +307,44 @@ func TestReadingAnewUndoesNoDecision(t *testing.T) {
 		t.Errorf("%d unaccounted", n)
 	}
 }
+
+// Of an object's states the latest counts after reading anew too, whatever came first
+// and however they are cut into batches.
+func TestOfAnObjectsStatesTheLatestIsReadAnew(t *testing.T) {
+	w := newWorld(t, 1)
+	w.endpoints = load(t, strings.Replace(updates, "amount: amount", "amount: fee", 1))
+	for _, states := range [][]string{{"open", "paid"}, {"paid", "open"}} {
+		id := "pay_" + states[0]
+		w.register(1000, "ord_"+id)
+		for _, status := range states {
+			at := map[string]int{"open": 0, "paid": 1}[status]
+			e := version(id, "ord_"+id, status, 1000, at)
+			e.Body = []byte(strings.Replace(string(e.Body), `"amount"`, `"fee":7,"amount"`, 1))
+			w.produce(w.record(e, 0))
+		}
+	}
+	_, stop := w.start(small(), w.deps())
+	w.caughtUp()
+	stop()
+	topicID, records := w.raw()
+	if n := w.booked(order.Held); n != 2 {
+		t.Fatalf("%d held, want 2", n)
+	}
+	a := w.again(load(t, updates), &Anew{})
+	for _, some := range [][]kafka.Record{records[:1], records[1:2], records[2:]} {
+		if err := a.Look(t.Context(), topicID, some); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"ord_pay_open", "ord_pay_paid"} {
+		if got := w.status(id); got != order.Paid {
+			t.Errorf("order %s is %v (%s)", id, got, w.history(id))
+		}
+	}
+	if c := a.Counts(); c.Mended != 2 || c.Unchanged != 2 {
+		t.Errorf("counted %+v", c)
+	}
+	if n := w.figure(w.auditor()).Unaccounted(); n != 0 {
+		t.Errorf("%d unaccounted", n)
+	}
+}
