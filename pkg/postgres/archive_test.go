@@ -243,7 +243,7 @@ func TestAProgramThatIsKilledWhileItArchivesLosesNothing(t *testing.T) {
 			return err != nil || len(entries) > 0 || k.number(`SELECT count(*) FROM pg_class WHERE relname = $1`, day) == 0
 		})
 		select {
-		case <-time.After(time.Duration(n) * 15 * time.Millisecond):
+		case <-time.After(time.Duration(n) * 30 * time.Millisecond):
 			_ = c.Process.Kill()
 			t.Logf("killed: %v", <-ended)
 		case err := <-ended:

@@ -188,6 +188,35 @@ func (m *mourned) applied(records int64) {
 	}
 }
 
+// sendLate settles all open letters as sent, and puts their copies into the topic when
+// the returned function is called: a replay can be anywhere in between.
+func (m *mourned) sendLate() (publish func()) {
+	m.Helper()
+	letters, err := m.store.ListDeadLetters(m.Context(), time.Now(), postgres.DeadLetterFilter{Limit: 10})
+	if err != nil {
+		m.Fatal(err)
+	}
+	var copies []*kgo.Record
+	_, others, err := m.store.SendDeadLettersAgain(m.Context(), time.Now(), "anna", "mended", letters, func(taken []postgres.DeadLetter) []error {
+		for _, d := range taken {
+			r := &kgo.Record{Topic: m.kafka.Topic(kafka.Raw), Key: d.Key, Value: d.Body}
+			for _, h := range d.Headers {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Name, Value: h.Value})
+			}
+			copies = append(copies, r)
+		}
+		return make([]error, len(taken))
+	})
+	if err != nil || len(others) > 0 {
+		m.Fatal(others, err)
+	}
+	return func() {
+		if err := m.client.ProduceSync(m.Context(), copies...).FirstErr(); err != nil {
+			m.Fatal(err)
+		}
+	}
+}
+
 // A letter whose endpoint was not configured is sent again after the fix, and applied
 // once, whether a replay goes over its old place before, in between, or after.
 func TestADeadLetterThatIsSentAgainIsAppliedOnceWhateverIsReplayed(t *testing.T) {
@@ -208,9 +237,14 @@ func TestADeadLetterThatIsSentAgainIsAppliedOnceWhateverIsReplayed(t *testing.T)
 				m.applied(1)
 				return
 			}
-			m.says("dead-letters send-again 0/0 --reason mended", `sent again: 1`)
-			if replay.between { // the old place may be read again before the copy is
+			if replay.between {
+				late := m.sendLate()
 				m.rewind()
+				m.process()
+				m.applied(1)
+				late()
+			} else {
+				m.says("dead-letters send-again 0/0 --reason mended", `sent again: 1`)
 			}
 			m.process()
 			m.applied(2)
