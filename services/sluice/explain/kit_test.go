@@ -129,7 +129,7 @@ func (w *world) rawAs(trust event.Trust, to string, at time.Time, body []byte) {
 	read := func() (webhook.Reading, error) { return ep.Read(webhook.StoredHeaders(e.Signature), body) }
 	if trust == event.LookedUp {
 		read = func() (webhook.Reading, error) { return lookup.Decode(body) }
-		e.Signature, e.SecretName = nil, ""
+		e.Signature, e.SecretName, e.ContentType = nil, "", lookup.ContentType
 	}
 	if r, err := read(); err == nil {
 		e.ID, e.Type, e.Time, e.Mode, e.Order, e.Payment = r.ID, r.Type, r.Time, r.Mode, r.Order, r.Payment
