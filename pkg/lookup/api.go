@@ -46,6 +46,8 @@ type API struct {
 	// of the provider would.
 	Leaves string
 
+	// listing is a declared API's.
+	listing *Listing
 	// unknown are statuses by which it says that it knows no such object, beside 404.
 	unknown []int
 	auth    func(Account, time.Time) map[string]string

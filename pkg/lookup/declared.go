@@ -31,6 +31,8 @@ type Declaration struct {
 	Payment []Asked `yaml:"payment"`
 	Object  []Asked `yaml:"object"`
 	Order   []Asked `yaml:"order"`
+	// List are the lists of what happened in a span of time, all of which a sweep reads.
+	List []Listed `yaml:"list"`
 }
 
 // Auth says how the credential is sent.
@@ -128,6 +130,9 @@ func NewDeclared(provider string, d Declaration) (API, error) {
 			}
 		}
 	}
+	if len(d.List) > 0 {
+		api.listing = d.listing(documents, problem)
+	}
 	switch {
 	case len(d.Payment)+len(d.Object)+len(d.Order) == 0:
 		problem("payment: no request: say how a payment is asked for, or an order")
@@ -164,10 +169,12 @@ func (r Asked) check(what string, problem func(string, ...any)) {
 	if len(r.Readings) == 0 {
 		problem("readings: missing: say what the answer states")
 	}
-	p := r.Pages
-	if p == nil {
-		return
+	if r.Pages != nil {
+		r.Pages.check(problem)
 	}
+}
+
+func (p Pages) check(problem func(string, ...any)) {
 	ways := 0
 	for _, way := range []string{p.Cursor, p.Page, p.Skip, p.Link} {
 		if way != "" {

@@ -40,6 +40,9 @@ type Listing struct {
 
 // Listing is how the provider lists; false if it does not, or nobody knows how.
 func (a API) Listing() (Listing, bool) {
+	if a.listing != nil {
+		return *a.listing, true
+	}
 	l, ok := listings[a.Provider]
 	return l, ok
 }

@@ -251,6 +251,7 @@ func TestExpiredAndLostOffsetsSkipNothingAndGapsAreReported(t *testing.T) {
 		t.Error("a gap was reported though no record is gone")
 	}
 
+	w.exec(`INSERT INTO sweeps (source_no, swept_until, due_at, free_at) SELECT name_no, now(), 'infinity', '-infinity' FROM names LIMIT 1`)
 	w.payments(51, 100, 1)
 	end := kadm.Offsets{}
 	end.AddOffset(w.kafka.Topic(kafka.Raw), 0, 100, -1)
@@ -266,6 +267,10 @@ func TestExpiredAndLostOffsetsSkipNothingAndGapsAreReported(t *testing.T) {
 	subject := fmt.Sprintf("%s/0/50-99", w.kafka.Topic(kafka.Raw))
 	if n := w.number(`SELECT count(*) FROM review_items WHERE kind = 'offset_gap' AND subject = $1`, subject); n != 1 {
 		t.Errorf("no review item for %s", subject)
+	}
+	// O36: reconciliation picks up the affected period.
+	if n := w.number(`SELECT count(*) FROM sweeps WHERE due_at <= now() AND swept_until <= (SELECT date_trunc('hour', min(appended_at)) FROM order_events)`); n != 1 {
+		t.Error("what the missing records held is not asked about at the providers")
 	}
 }
 
