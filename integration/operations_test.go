@@ -417,12 +417,12 @@ func providerRunbook(b *runbook) {
 	}
 	b.set("SLUICE_ENDPOINTS=%s", file)
 	b.set("STRIPE_KEY=sk_live_integration")
-	env := append(b.env, "SLUICE_RECONCILER_BREAK_AFTER=2", "SLUICE_RECONCILER_BREAK_FOR=1s", "SLUICE_RECONCILER_POLL_INTERVAL=100ms", "SLUICE_RECONCILER_BACKOFF_BASE=100ms", "SLUICE_RECONCILER_BACKOFF_MAX=1s")
+	env := slices.Concat(b.env, []string{"SLUICE_RECONCILER_BREAK_AFTER=2", "SLUICE_RECONCILER_BREAK_FOR=1s", "SLUICE_RECONCILER_POLL_INTERVAL=100ms", "SLUICE_RECONCILER_BACKOFF_BASE=100ms", "SLUICE_RECONCILER_BACKOFF_MAX=1s"})
 	ingress, merchant := b.Start("ingress", env...), b.Start("merchant", env...)
 	b.Start("processor", env...)
 	b.Start("relay")
 	now := time.Now().Add(-10 * time.Minute) // what happened just now has its webhook on the way
-	lost := func(order string) []byte { // a webhook that never comes
+	lost := func(order string) []byte {      // a webhook that never comes
 		body := harness.Intent("evt_"+order, "succeeded", order, "pi_"+order, 300, now)
 		lists.Put("/v1/events", "evt_"+order, now, string(body))
 		b.Register(merchant, order, 300)

@@ -138,7 +138,7 @@ func (s *sweeper) interrupted(ctx context.Context, w *postgres.Sweep, page looku
 	s.owner.metrics.swept(s.provider, tally{unanswered: 1})
 	anew := w.Page != "" && page.Outcome != lookup.Unavailable
 	wait := max(backoff(cfg.BackoffBase, cfg.BackoffMax, s.fails), page.RetryAfter)
-	s.log.Warn("a list brought no answer", "outcome", page.Outcome, "why", page.Why, "again_in", wait, "from_the_beginning", anew)
+	s.log.Warn("a list brought no answer", "outcome", page.Outcome.String(), "why", page.Why, "again_in", wait, "from_the_beginning", anew)
 	return s.giveBack(ctx, w, now.Add(wait), anew)
 }
 

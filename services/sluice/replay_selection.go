@@ -18,6 +18,7 @@ import (
 	"sluice/pkg/replay"
 	"sluice/services/processor"
 	"sluice/services/sluice/again"
+	replaying "sluice/services/sluice/replay"
 	"sluice/services/sluice/terminal"
 )
 
@@ -274,7 +275,7 @@ func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words 
 			return nil, err
 		}
 		plan.Outlook, plan.Found = &outlook, &tally
-		plan.Digest = replay.Digest([]any{words, outlook.Digest(), tally})
+		plan.Digest = replay.Digest([]any{words, replaying.Outlook{Outlook: outlook}.Agreed(), tally.Gone})
 		return plan, nil
 	}
 	rules, err := l.settings.Effects.rules()
@@ -287,7 +288,8 @@ func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words 
 		return nil, err
 	}
 	plan.Forecast = &f
-	plan.Digest = replay.Digest([]any{words, f.Done, f.Orders})
+	// What live traffic adds meanwhile was read by the present rules, and is no other plan.
+	plan.Digest = replay.Digest([]any{words, f.Orders, f.Mended, f.Entered, f.Revived, f.Versions, f.Effects, f.Gone})
 	return plan, nil
 }
 

@@ -226,6 +226,36 @@ type planned struct {
 	Forecast differing
 }
 
+// Somebody always pays while a plan is being read.
+func TestWhatComesInMeanwhileMakesNoOtherPlan(t *testing.T) {
+	m := newMisread(t)
+	m.configure(rightLayout)
+	plans := func() (digests []string) {
+		for _, flags := range [][]string{{"--to-earliest", "--reapply"}} {
+			plan, err := says[planned](t, append([]string{"replay"}, flags...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			digests = append(digests, plan.Digest)
+		}
+		return digests
+	}
+	before := plans()
+	if _, err := m.store.Register(t.Context(), time.Now(), postgres.Registration{OrderID: "live", Amount: 1000, Currency: "EUR"}); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Truncate(time.Second)
+	for range 2 { // and once more
+		m.produce(event.Event{Source: "acme", ID: "e_live", Type: "paid", Time: at, TimeRepeats: true, Mode: event.Live, Provider: "declared", Endpoint: "acme",
+			Order: "live", Payment: "pay_live", Trust: event.Signed, ContentType: "application/json", ReceivedAt: time.Now(),
+			Body: fmt.Appendf(nil, `{"id":"e_live","status":"paid","updated":%d,"ref":"live","payment":"pay_live","total":1000,"currency":"EUR"}`, at.Unix())})
+	}
+	m.process()
+	if after := plans(); !slices.Equal(before, after) {
+		t.Errorf("the plans were %v and are %v", before, after)
+	}
+}
+
 // O44: "the replay command prints what it will do"; it does what its plan said, once.
 func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 	m := newMisread(t)
