@@ -16,6 +16,11 @@ import (
 // fill writes events to the raw topic as ingress would, without its waiting. now
 // dates them: filled again with the same now, they are the same to the byte.
 func fill(t *scope, d *harness.Deployment, ds []delivery, now time.Time) {
+	fillEach(t, d, ds, now, func(event.Event) {})
+}
+
+// fillEach is fill, and hands over every event.
+func fillEach(t *scope, d *harness.Deployment, ds []delivery, now time.Time, each func(event.Event)) {
 	producer := testkit.Client(t, d.Kafka, kgo.DefaultProduceTopic(d.Kafka.Topic(kafka.Raw)),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(20_000))
 	defer producer.Close()
@@ -27,12 +32,14 @@ func fill(t *scope, d *harness.Deployment, ds []delivery, now time.Time) {
 		if err != nil {
 			t.Fatalf("read a webhook: %v", err)
 		}
-		headers, err := event.Event{
+		e := event.Event{
 			Source: "stripe", Provider: "stripe", Endpoint: "stripe", Mode: reading.Mode, Trust: reading.Trust, TimeRepeats: provider.TimeRepeats(),
 			ID: reading.ID, Type: reading.Type, Time: reading.Time, Order: reading.Order, Payment: reading.Payment,
 			ContentType: "application/json; charset=utf-8", ReceivedAt: now, SecretName: "env:STRIPE_SECRET", Body: b,
 			Signature: []event.Header{{Name: "stripe-signature", Value: []byte(harness.Stripe(b).Header.Get("Stripe-Signature"))}},
-		}.Headers()
+		}
+		each(e)
+		headers, err := e.Headers()
 		if err != nil {
 			t.Fatalf("encode a record: %v", err)
 		}

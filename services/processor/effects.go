@@ -37,9 +37,15 @@ func (p *Processor) countEffects(ctx context.Context) {
 	p.notes.Store(&notes)
 }
 
-// Notes are a line for each effect that waits or failed, as of the last minute, and for
-// each table partition that cannot be archived.
+// Notes are a line for each partition that is being read again; as of the last minute,
+// for each effect that waits or failed; and for each table partition that cannot be
+// archived.
 func (p *Processor) Notes() (notes []string) {
+	for _, w := range p.workers {
+		if l := w.lane.Load(); l != nil {
+			notes = append(notes, l.notes()...)
+		}
+	}
 	for _, lines := range [...]*[]string{p.notes.Load(), p.staying.Load()} {
 		if lines != nil {
 			notes = append(notes, *lines...)

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -27,7 +28,8 @@ type lane struct {
 	ended   chan struct{} // closed when run has returned
 	fenced  func(error)
 
-	// mu guards which spans there are, and their replays, beside what is said below.
+	// mu guards which spans there are, what is left of them, and their replays, beside
+	// what is said below.
 	mu    sync.Mutex
 	spans map[int32]*span
 
@@ -233,6 +235,8 @@ func (l *lane) count(c kafka.Chunk, unknown []kafka.Record) {
 	for i := range unknown {
 		taken[unknown[i].Partition]++
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for p, next := range c.Next {
 		s := l.spans[p]
 		s.From = next
@@ -241,6 +245,17 @@ func (l *lane) count(c kafka.Chunk, unknown []kafka.Record) {
 		l.lag(s)
 	}
 	l.metrics.replayed(c.Len(), len(unknown))
+}
+
+// notes are a line for each partition that is read again.
+func (l *lane) notes() (notes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(l.spans)) {
+		s := l.spans[p]
+		notes = append(notes, fmt.Sprintf("replay: partition %d is read again from %d, %d offsets are left", p, s.From, s.Before-s.From))
+	}
+	return notes
 }
 
 // commit tells the group how far the lane is. Less than that costs only reading.

@@ -13,6 +13,7 @@ import (
 
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
 )
 
 // BenchmarkReplay reads b.N records of 1 KiB again that are all known, and says what
@@ -54,6 +55,8 @@ func (w *world) know(n int) {
 		w.Fatal(err)
 	}
 	defer func() { _ = conn.Close(w.Context()) }()
+	// As ingress does: uncompressed.
+	client := testkit.Client(w, w.kafka, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	begin := now.Add(-time.Hour - time.Duration(n)*time.Millisecond)
 	offsets := map[int32]int64{}
 	for at := 0; at < n; {
@@ -69,7 +72,9 @@ func (w *world) know(n int) {
 			offsets[p]++
 			at++
 		}
-		w.produce(records...)
+		if err := client.ProduceSync(w.Context(), records...).FirstErr(); err != nil {
+			w.Fatal(err)
+		}
 		if _, err := conn.CopyFrom(w.Context(), pgx.Identifier{"processed_events"}, []string{"key", "body_fingerprint"}, pgx.CopyFromRows(rows)); err != nil {
 			w.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -96,9 +97,15 @@ func TestLiveTrafficIsNotHeldUpBehindAReplay(t *testing.T) {
 	if n := testutil.ToFloat64(p.metrics.replaying); n != 1 {
 		t.Errorf("%v partitions are being replayed, want 1", n)
 	}
+	if notes := strings.Join(p.Notes(), "\n"); !strings.Contains(notes, "replay: partition 0 is read again from 0, 20 offsets are left") {
+		t.Errorf("no note of the replay in %q", notes)
+	}
 	free()
 	w.caughtUp()
 	w.until("no replay is left", func() bool { return testutil.ToFloat64(p.metrics.replaying) == 0 })
+	if notes := p.Notes(); len(notes) != 0 {
+		t.Errorf("notes after the replay: %q", notes)
+	}
 	w.paidOnce(25)
 	if n := w.place(0); n != 25 {
 		t.Errorf("the group's offset is %d after the replay, want 25", n)
@@ -231,6 +238,27 @@ func TestACrashInTheMiddleOfAReplayGoesOnFromThere(t *testing.T) {
 		t.Errorf("%v records were read again, want those from 25 to 49", known)
 	}
 	w.paidOnce(50)
+}
+
+func TestALaneWhosePartitionWasClaimedByAnotherReadsNoFurther(t *testing.T) {
+	w := newWorld(t, 1)
+	w.payments(1, 20, 1)
+	_, stop := w.start(small(), w.deps())
+	w.caughtUp()
+	stop()
+	w.reset(0, 0)
+	w.hold("evt_10", "ord_1")() // unknown, and free
+	free := w.hold("evt_5", "ord_5")
+	p, _ := w.start(Config{Workers: 1, Batch: 1, Chores: time.Hour}, w.deps())
+	w.held()
+	// As if this process had been frozen while another took over.
+	if _, _, err := w.store.ClaimPartition(t.Context(), w.topicID(), w.kafka.Topic(kafka.Raw), 0, "another"); err != nil {
+		t.Fatal(err)
+	}
+	free()
+	w.until("it is noticed", func() bool { return testutil.ToFloat64(p.metrics.fenced) == 1 })
+	w.caughtUp() // it joined again and claimed anew
+	w.paidOnce(20)
 }
 
 func TestARebalanceInTheMiddleOfAReplayHandsItOver(t *testing.T) {

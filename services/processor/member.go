@@ -23,6 +23,8 @@ func (w *worker) membership(ctx context.Context) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	m := &member{worker: w, leave: leave, lane: newLane(w, leave)}
+	w.lane.Store(m.lane)
+	defer w.lane.Store(nil)
 	var beside sync.WaitGroup
 	beside.Go(func() { m.lane.run(ctx) })
 	c, err := kafka.NewConsumer(ctx, w.Kafka, w.Log, kafka.ConsumerOptions{Claim: w.claim, Begin: m.lane.begin, Leave: m.lane.leave, Gap: w.gap})

@@ -22,6 +22,8 @@ type worker struct {
 	// problem is why the worker cannot work just now; nil if it can.
 	problem atomic.Pointer[error]
 	apply   applier
+	// lane is its lane while it is in the group.
+	lane atomic.Pointer[lane]
 	// replays wakes it when a replay has changed.
 	replays chan struct{}
 
