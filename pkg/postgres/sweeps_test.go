@@ -124,3 +124,53 @@ func TestAGapHasEverySourceSweptAgainFromThereOn(t *testing.T) {
 		t.Fatalf("not swept again from the gap on: %+v", s)
 	}
 }
+
+// An event came in wherever it lies: what a sweep would write again is in none of these.
+func TestAnEventThatCameInIsKnownWhereverItLies(t *testing.T) {
+	d := newDesk(t)
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	key := func(name string) (k postgres.EventKey) {
+		copy(k.Key[6:], name) // undated
+		copy(k.Hash[:], name)
+		k.ID = name
+		return k
+	}
+	d.hold(now, hint("waits", "pay_hint", now))
+	err := d.InTx(t.Context(), func(tx postgres.Tx) error {
+		if _, err := tx.TakeProcessedEvents(t.Context(), []postgres.Seen{{Key: key("taken").Key, Fingerprint: 1}}, false); err != nil {
+			return err
+		}
+		if _, err := tx.AddDeadLetter(t.Context(), postgres.DeadLetter{Topic: "raw", Endpoint: "psp", Reason: "body", Key: []byte("dead"), AppendedAt: now}); err != nil {
+			return err
+		}
+		_, err := tx.Apply(t.Context(), now, []postgres.Fact{{OrderID: "o-1", EventID: "set", EventType: "paid", Endpoint: "psp", AppendedAt: now,
+			Entry: order.Entry{Hash: key("set").Hash, Source: "psp", Kind: order.KindPaid, Time: now.UnixMilli(), Payment: "pay_1", Amount: 1000, Currency: "EUR"}}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := d.Told(t.Context(), postgres.Question{Source: "psp", Payments: []string{"pay_1", "pay_2"}, Objects: []string{"pay_hint", "pay_2"},
+		Events: []postgres.EventKey{key("taken"), key("waits"), key("dead"), key("set"), key("never")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"taken": true, "waits": true, "dead": true, "set": true, "never": false} {
+		if told.Events[key(name).Hash] != want {
+			t.Errorf("%s came in: %t", name, !want)
+		}
+	}
+	if !told.Asked["pay_hint"] || told.Asked["pay_2"] || len(told.Facts) != 1 || told.Facts[0].OrderID != "o-1" || told.Facts[0].Amount != 1000 {
+		t.Errorf("asked %v, facts %+v", told.Asked, told.Facts)
+	}
+	if other, err := d.Told(t.Context(), postgres.Question{Source: "nobody", Payments: []string{"pay_1"}, Orders: []string{"o-1"}}); err != nil || len(other.Facts) != 0 {
+		t.Errorf("another source: %+v, %v", other, err)
+	}
+	payments, err := d.PaymentsOfSpan(t.Context(), "psp", now.Add(-time.Hour), now.Add(time.Hour))
+	if err != nil || len(payments) != 1 || payments[0] != "pay_1" {
+		t.Errorf("%v, %v", payments, err)
+	}
+	if payments, err = d.PaymentsOfSpan(t.Context(), "psp", now.Add(time.Hour), now.Add(2*time.Hour)); err != nil || len(payments) != 0 {
+		t.Errorf("%v, %v", payments, err)
+	}
+}

@@ -170,9 +170,18 @@ func TestWebhooksThatWereLostAreMadeUpForByTheProvidersListAndLateOnesAreDuplica
 	// Two of them came in: one that is applied, and one of another event about its fact.
 	w.take(w.webhook("stripe", stripeEvent(1, noon.Add(-time.Hour+time.Minute))))
 	w.take(w.webhook("stripe", strings.Replace(stripeEvent(3, noon.Add(-time.Hour+3*time.Minute)), "evt_3", "evt_other", 1)))
+	// And one that nobody could read: what a person may have discarded is not fed again.
+	dead := w.webhook("stripe", stripeEvent(5, noon.Add(-time.Minute*30)))
+	fake.Put("/v1/events", "evt_5", noon.Add(-time.Minute*30), string(dead.Value))
+	if err := w.store.InTx(t.Context(), func(tx postgres.Tx) error {
+		_, err := tx.AddDeadLetter(t.Context(), postgres.DeadLetter{Topic: "raw", Endpoint: "stripe", Reason: "body", Key: dead.Key, AppendedAt: noon})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 	s.once()
 	made := w.produced.Records()
-	if len(made) != 3 || s.count("missing") != 3 || s.count("known") != 2 {
+	if len(made) != 3 || s.count("missing") != 3 || s.count("known") != 3 {
 		t.Fatalf("%d records, %v missing, %v known\n%s", len(made), s.count("missing"), s.count("known"), w.log.String())
 	}
 	contract, err := validate.New(schemas.FS)
@@ -202,7 +211,7 @@ func TestWebhooksThatWereLostAreMadeUpForByTheProvidersListAndLateOnesAreDuplica
 	w.take(w.webhook("stripe", stripeEvent(9, noon.Add(-time.Minute))))
 	s.later(15 * time.Minute)
 	s.once()
-	if again := w.produced.Records(); len(again) != 3 || s.count("missing") != 3 || s.count("known") != 2+6 {
+	if again := w.produced.Records(); len(again) != 3 || s.count("missing") != 3 || s.count("known") != 3+7 {
 		t.Errorf("%d records, %v missing, %v known", len(again), s.count("missing"), s.count("known"))
 	}
 	if !strings.Contains(w.log.String(), "webhooks were lost") {
@@ -320,16 +329,18 @@ func TestAPlaceThatIsWorthNothingBeginsTheSweepAnew(t *testing.T) {
 	fake.Put("/v2/payments", "0", noon.Add(-time.Hour), squarePayment(0, noon))
 	fake.Put("/v2/payments", "1", noon.Add(-time.Hour+time.Minute), squarePayment(1, noon))
 	s := w.sweeper("a", noon)
-	requests := 0
+	beginnings := 0
 	w.api.Fail(func(rw http.ResponseWriter, r *http.Request) {
-		if requests++; requests > 1 {
+		if r.URL.Query().Get("cursor") == "" && r.URL.Path == "/v2/payments" {
+			beginnings++
+		}
+		if beginnings == 1 && r.URL.Query().Get("cursor") != "" { // it has run out
 			provider.Status(400, `{"errors":[{"code":"INVALID_CURSOR"}]}`)(rw, r)
 			return
 		}
 		fake.ServeHTTP(rw, r)
 	})
 	s.once()
-	w.api.Fail(nil)
 	s.later(time.Minute)
 	s.once()
 	if n := w.open(); n != 2 {
