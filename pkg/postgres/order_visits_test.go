@@ -267,3 +267,29 @@ func TestHintsOfWhatWeKnowAreInALaneOfTheirOwn(t *testing.T) {
 		t.Errorf("%v wait with those that the provider does not know", got)
 	}
 }
+
+func TestAPaymentUnderWayHangsOnceNoHintWaitsForIt(t *testing.T) {
+	d := newDesk(t)
+	d.register("o", "done")
+	d.apply(fact("paid", "done", "q", order.KindPaid, 1000, 1))
+	now := time.Now()
+	d.hold(now, hint("h", "p", now), hint("i", "q", now), hint("j", "r", now))
+	orders := map[string][]string{"p": {"o"}, "q": {"done"}, "r": {"not registered"}}
+	for _, l := range d.claimed(now, "a") {
+		n, err := d.AnswerUndecided(t.Context(), now, l, postgres.Undecided{Orders: orders[l.Object], At: now.Add(time.Minute), ReviewAt: now.Add(time.Hour)})
+		if err != nil || n != 1 {
+			t.Errorf("%s settled %d hints: %v", l.Object, n, err)
+		}
+	}
+	if ls := d.claimed(now.Add(59*time.Second), "a"); len(ls) != 0 {
+		t.Errorf("asked again at once: %+v", ls)
+	}
+	ls := d.claimed(now.Add(2*time.Minute), "a")
+	if len(ls) != 1 || ls[0].Object != "p" || !ls[0].Hanging || ls[0].Lane != postgres.LaneHanging || ls[0].Attempt != 1 {
+		t.Fatalf("%+v; want that of the order that is pending", ls)
+	}
+	d.answer(ls[0])
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`); n != 0 {
+		t.Errorf("%d are open after its end", n)
+	}
+}
