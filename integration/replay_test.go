@@ -67,10 +67,10 @@ func adds(d *harness.Deployment) {
 // goes on, and nothing is published or done a second time.
 func TestOneCommandReplaysALiveGroupAndNothingHappensTwice(t *testing.T) { // O44
 	d, o := harness.New(t, 3), newOutside(t)
-	env := o.declare("")
-	ingress, merchant := d.Start("ingress"), d.Start("merchant", env...)
-	d.Start("processor", env...)
-	d.Start("relay", env...)
+	d.Declares = o.declare("")
+	ingress, merchant := d.Start("ingress"), d.Start("merchant")
+	d.Start("processor")
+	d.Start("relay")
 	const orders = 60
 	paid := int64(0)
 	for ; paid < orders; paid++ {

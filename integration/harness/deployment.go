@@ -38,6 +38,9 @@ const endpoints = `endpoints:
 // Deployment is a whole Sluice of one test: topics, a database and a proxy of its
 // own, and processes of the built program.
 type Deployment struct {
+	// Declares is what every process gets beside Env, roles and commands alike.
+	Declares []string
+
 	T        testing.TB
 	Kafka    kafka.Config // straight to the brokers
 	Database postgres.Config
@@ -87,11 +90,11 @@ func Direct(t testing.TB, cfg kafka.Config) *Deployment {
 
 // Env is what every process of the deployment gets.
 func (d *Deployment) Env() []string {
-	return []string{
+	return append([]string{
 		"KAFKA_BROKERS=" + d.brokers, "KAFKA_TOPIC_PREFIX=" + d.Kafka.TopicPrefix, "DATABASE_URL=" + d.Database.URL,
 		"SLUICE_ENDPOINTS=" + d.endpoints, "SLUICE_MODE=live", "STRIPE_SECRET=" + StripeSecret, "STANDARD_SECRET=" + StandardSecret,
 		"SLUICE_INGRESS_UNREADY=0s", "SLUICE_RELAY_LEASE_TTL=2s",
-	}
+	}, d.Declares...)
 }
 
 // Begin starts a role without waiting until it is ready.

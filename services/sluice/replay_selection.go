@@ -338,13 +338,7 @@ func (l *look) audit(ctx context.Context, e postgres.AuditEntry) error {
 func (plan *selectionPlan) print(p *terminal.Printer) {
 	p.Title("Looking again at " + plan.Selected)
 	if o := plan.Outlook; o != nil {
-		p.Table([][]string{
-			{"  records", number(o.Records)}, {"  duplicates, which change nothing", number(o.Duplicates)}, {"  new", number(o.New)},
-			{"  dead letters that can be read", number(o.Revived)}, {"  orders that change", number(o.Orders)}, {"  messages", number(o.Messages)},
-		})
-		for _, e := range o.Effects {
-			p.Line("  effect %s: %d would be caused, %d withdrawn", e.Effect, e.Caused+e.Again, e.Withdrawn)
-		}
+		replaying.Outlook{Outlook: *o}.Print(p)
 		printTally(p, plan.Found)
 	}
 	if f := plan.Forecast; f != nil {
