@@ -143,10 +143,11 @@ func (s replaySelection) words(target string) string {
 // selectionPlan is what looking at a selection again would do.
 type selectionPlan struct {
 	Selected string `json:"selected"`
-	// One of the two: without and with --reapply.
-	Outlook  *processor.Outlook `json:"outlook,omitempty"`
+	// Outlook is what a dry run says; Forecast, with --reapply, which orders come to
+	// something else.
+	Outlook  *replaying.Outlook `json:"outlook"`
+	Found    *again.Tally       `json:"found"`
 	Forecast *again.Forecast    `json:"forecast,omitempty"`
-	Found    *again.Tally       `json:"found,omitempty"`
 	Digest   string             `json:"digest"`
 }
 
@@ -258,38 +259,39 @@ func progress(c *console, quiet bool, total int) *terminal.Bar {
 	return p.Bar(total)
 }
 
-// plan finds out what looking would do: of what is not read anew by a dry run, else in
-// a shadow of the live orders.
+// plan finds out what looking would do by a dry run, and of what is read anew also, in
+// a shadow of the live orders, what each order would come to.
 func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words string, d desk) (*selectionPlan, error) {
 	plan := &selectionPlan{Selected: words}
 	var bar *terminal.Bar
 	defer end(&bar)
-	if l.deps.Anew == nil {
-		n, err := l.source.Estimate(ctx, sel)
-		if err != nil {
-			return nil, err
-		}
-		bar = progress(c, d.JSON, int(n))
-		outlook, tally, err := l.source.Outlook(ctx, sel, processor.DryRunDeps{Store: l.store, Endpoints: l.deps.Endpoints, Mode: l.deps.Mode, Log: l.deps.Log, Now: l.deps.Now}, bar.Add)
-		if err != nil {
-			return nil, err
-		}
-		plan.Outlook, plan.Found = &outlook, &tally
-		plan.Digest = replay.Digest([]any{words, replaying.Outlook{Outlook: outlook}.Agreed(), tally.Gone})
-		return plan, nil
-	}
-	rules, err := l.settings.Effects.rules()
+	n, err := l.source.Estimate(ctx, sel)
 	if err != nil {
 		return nil, err
 	}
-	f, err := l.source.Forecast(ctx, sel, l.deps, again.Shadowing{Database: l.settings.Database, Effects: rules,
-		Total: func(n int) { bar = progress(c, d.JSON, n) }, Step: func(n int) { bar.Add(n) }})
+	bar = progress(c, d.JSON, int(n))
+	outlook, tally, err := l.source.Outlook(ctx, sel, processor.DryRunDeps{Store: l.store, Endpoints: l.deps.Endpoints, Mode: l.deps.Mode, Log: l.deps.Log, Now: l.deps.Now}, l.deps.Anew, bar.Add)
+	end(&bar)
 	if err != nil {
 		return nil, err
 	}
-	plan.Forecast = &f
+	plan.Outlook, plan.Found = &replaying.Outlook{Outlook: outlook}, &tally
 	// What live traffic adds meanwhile was read by the present rules, and is no other plan.
-	plan.Digest = replay.Digest([]any{words, f.Orders, f.Mended, f.Entered, f.Revived, f.Versions, f.Effects, f.Gone})
+	agreed := []any{words, plan.Outlook.Agreed(), tally.Gone}
+	if l.deps.Anew != nil {
+		rules, err := l.settings.Effects.rules()
+		if err != nil {
+			return nil, err
+		}
+		f, err := l.source.Forecast(ctx, sel, l.deps, again.Shadowing{Database: l.settings.Database, Effects: rules,
+			Total: func(n int) { bar = progress(c, d.JSON, n) }, Step: func(n int) { bar.Add(n) }})
+		if err != nil {
+			return nil, err
+		}
+		plan.Forecast = &f
+		agreed = append(agreed, f.Mended, f.Entered, f.New, f.Revived, f.Unlearnt, f.Orders)
+	}
+	plan.Digest = replay.Digest(agreed)
 	return plan, nil
 }
 
@@ -337,12 +339,9 @@ func (l *look) audit(ctx context.Context, e postgres.AuditEntry) error {
 
 func (plan *selectionPlan) print(p *terminal.Printer) {
 	p.Title("Looking again at " + plan.Selected)
-	if o := plan.Outlook; o != nil {
-		replaying.Outlook{Outlook: *o}.Print(p)
-		printTally(p, plan.Found)
-	}
+	plan.Outlook.Print(p)
+	printTally(p, plan.Found)
 	if f := plan.Forecast; f != nil {
-		printDone(p, "What it would do", &f.Done)
 		printDifferences(p, f, "becomes")
 	}
 }

@@ -223,6 +223,9 @@ func TestWhatAKilledShadowLeftIsDroppedByTheNextAndWhatIsKeptStays(t *testing.T)
 type planned struct {
 	Digest   string
 	Selected string
+	Outlook  struct {
+		Reread, Revived, Orders, Messages, Corrections int64
+	}
 	Forecast differing
 }
 
@@ -267,6 +270,9 @@ func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 	}
 	if m.all() != before {
 		t.Error("a plan changes live tables")
+	}
+	if o := plan.Outlook; o.Orders != int64(len(wouldBe)) || o.Messages != plan.Forecast.Versions || o.Corrections == 0 || o.Revived != 1 {
+		t.Errorf("the dry run says %+v, the shadow %+v", o, plan.Forecast)
 	}
 	if _, err := says[planned](t, "replay", "--to-earliest", "--reapply", "--execute", "--reason", "the layout was fixed", "--plan", "0000"); err == nil || m.all() != before {
 		t.Errorf("another plan was carried out: %v", err)
@@ -334,6 +340,45 @@ func TestSelectionsAreReadAnewWhereverTheirBytesAre(t *testing.T) {
 	gone, err := says[planned](t, "replay", "--order", "right", "--reapply")
 	if err != nil || gone.Forecast.Gone != 1 {
 		t.Errorf("of bytes that are gone: %+v, %v", gone.Forecast, err)
+	}
+	if a, err := says[struct{ Unaccounted int64 }](t, "audit"); err != nil || a.Unaccounted != 0 {
+		t.Errorf("the books: %+v, %v", a, err)
+	}
+}
+
+// Without --reapply only what nobody has taken over is: known events are duplicates.
+func TestAPlainSelectionTakesOverWhatNobodyHas(t *testing.T) {
+	m := newMisread(t)
+	m.configure(rightLayout)
+	type plain struct {
+		Digest  string
+		Outlook struct{ Records, Duplicates, New, Revived, Orders int64 }
+		Revived int64
+	}
+	before := m.all()
+	known, err := says[plain](t, "replay", "--order", "amount")
+	if err != nil || known.Outlook.Records != 1 || known.Outlook.Duplicates != 1 || known.Outlook.Orders != 0 {
+		t.Errorf("a known event: %+v, %v", known, err)
+	}
+	if _, err := says[plain](t, "replay", "--order", "amount", "--execute", "--reason", "looking", "--plan", known.Digest); err != nil {
+		t.Error(err)
+	}
+	letters, err := says[plain](t, "replay", "--dead-letters")
+	if err != nil || letters.Outlook.Records != 1 {
+		t.Errorf("a dead letter that can be read: %+v, %v", letters, err)
+	}
+	if _, err := m.db().Exec(`DELETE FROM audit_log`); err != nil {
+		t.Fatal(err)
+	}
+	if after := m.all(); after != before {
+		t.Errorf("a plan, or known events, change rows:\n%s\n%s", before, after)
+	}
+	done, err := says[plain](t, "replay", "--dead-letters", "--execute", "--reason", "the layout was mended", "--plan", letters.Digest)
+	if err != nil || done.Revived != 1 {
+		t.Errorf("it did %+v, %v", done, err)
+	}
+	if s, err := m.store.Story(t.Context(), "dead"); err != nil || s.Status.String() != "paid" {
+		t.Errorf("the order is %v, %v", s.Status, err)
 	}
 	if a, err := says[struct{ Unaccounted int64 }](t, "audit"); err != nil || a.Unaccounted != 0 {
 		t.Errorf("the books: %+v, %v", a, err)

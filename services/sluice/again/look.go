@@ -29,26 +29,8 @@ func (s *Source) Look(ctx context.Context, sel Selection, deps processor.AgainDe
 
 func (s *Source) look(ctx context.Context, sel Selection, deps processor.AgainDeps, index func([]postgres.Span) (postgres.EntryIndex, error), step func(int)) (done Done, err error) {
 	var known map[[16]byte]int64
-	if deps.Anew != nil {
-		var entries postgres.EntryIndex
-		if sel.Span != nil {
-			spans, err := s.Spans(ctx, *sel.Span)
-			if err != nil {
-				return done, err
-			}
-			if entries, err = index(spans); err != nil {
-				return done, err
-			}
-		}
-		anew := *deps.Anew
-		anew.Orders = func(hash [16]byte) []int64 {
-			nos := entries.Orders(hash)
-			if no := known[hash]; no != 0 {
-				nos = append(nos, no)
-			}
-			return nos
-		}
-		deps.Anew = &anew
+	if deps.Anew, err = s.withOrders(ctx, sel, deps.Anew, &known, index); err != nil {
+		return done, err
 	}
 	for round := range rounds {
 		a := processor.NewAgain(deps)
@@ -79,27 +61,67 @@ func (s *Source) look(ctx context.Context, sel Selection, deps processor.AgainDe
 	return done, nil
 }
 
-// Outlook is what a dry run says of a selection that is not read anew.
-func (s *Source) Outlook(ctx context.Context, sel Selection, deps processor.DryRunDeps, step func(int)) (processor.Outlook, Tally, error) {
+// Outlook is what a dry run says of a selection; anew as in processor.AgainDeps.
+func (s *Source) Outlook(ctx context.Context, sel Selection, deps processor.DryRunDeps, anew *processor.Anew, step func(int)) (processor.Outlook, Tally, error) {
+	var known map[[16]byte]int64
+	anew, err := s.withOrders(ctx, sel, anew, &known, func(spans []postgres.Span) (postgres.EntryIndex, error) { return s.store.IndexEntries(ctx, spans) })
+	if err != nil {
+		return processor.Outlook{}, Tally{}, err
+	}
+	// Letters may be of a topic that was made again: of each there is one run.
 	runs := map[[16]byte]*processor.DryRun{}
 	var d *processor.DryRun
 	tally, err := s.Each(ctx, sel, func(b Batch) (err error) {
 		if d = runs[b.TopicID]; d == nil {
-			if d, err = processor.NewDryRun(ctx, deps, processor.DryRunOptions{TopicID: b.TopicID, Selected: true}); err != nil {
+			if d, err = processor.NewDryRun(ctx, deps, processor.DryRunOptions{TopicID: b.TopicID, Selected: true, Anew: anew}); err != nil {
 				return err
 			}
 			runs[b.TopicID] = d
 		}
+		known = b.Orders
 		step(len(b.Records))
 		return d.Add(ctx, b.Records)
 	})
 	if err != nil || d == nil {
 		return processor.Outlook{}, tally, err
 	}
+	if len(runs) > 1 {
+		d = runs[s.extent.TopicID]
+	}
+	if d == nil {
+		return processor.Outlook{}, tally, nil
+	}
 	return d.Report(), tally, nil
 }
 
-// Begins is when the first record of each span was appended.
+// withOrders is anew with the orders that have the selection's events; known are those
+// of the present batch.
+func (s *Source) withOrders(ctx context.Context, sel Selection, anew *processor.Anew, known *map[[16]byte]int64, index func([]postgres.Span) (postgres.EntryIndex, error)) (*processor.Anew, error) {
+	if anew == nil {
+		return nil, nil
+	}
+	var entries postgres.EntryIndex
+	if sel.Span != nil {
+		spans, err := s.Spans(ctx, *sel.Span)
+		if err != nil {
+			return nil, err
+		}
+		if entries, err = index(spans); err != nil {
+			return nil, err
+		}
+	}
+	with := *anew
+	with.Orders = func(hash [16]byte) []int64 {
+		nos := entries.Orders(hash)
+		if no := (*known)[hash]; no != 0 {
+			nos = append(nos, no)
+		}
+		return nos
+	}
+	return &with, nil
+}
+
+// begins is when the first record of each span was appended.
 func (s *Source) begins(ctx context.Context, spans []postgres.Span) ([]postgres.RebuildSpan, error) {
 	first := map[int32]time.Time{}
 	ranges := make([]kafka.Range, len(spans))
