@@ -151,14 +151,14 @@ func (s Status) Print(p *terminal.Printer) {
 		state = p.Bold
 	}
 	p.Line("%s  %s  by %s: %s", p.Bold(fmt.Sprintf("Replay %d", s.Replay)), state(string(s.State)), s.Who, s.Reason)
-	when := "asked for at " + stamp(s.AskedAt)
+	when := "asked for at " + stamp(s.AskedAt) + " UTC"
 	if s.StartedAt != nil {
-		when = "begun at " + stamp(*s.StartedAt)
+		when = "begun at " + stamp(*s.StartedAt) + " UTC"
 		if s.EndedAt != nil {
 			when += ", it took " + terminal.Roughly(s.EndedAt.Sub(*s.StartedAt))
 		}
 	}
-	p.Line("  %s UTC", when)
+	p.Line("  %s", when)
 	rows := [][]string{{"partition", "from", "before", "state", "lag"}}
 	for _, part := range s.Partitions {
 		before := "-"
