@@ -263,6 +263,7 @@ func TestALaneWhosePartitionWasClaimedByAnotherReadsNoFurther(t *testing.T) {
 
 func TestARebalanceInTheMiddleOfAReplayHandsItOver(t *testing.T) {
 	w := newWorld(t, 4)
+	w.quick()
 	w.payments(1, 80, 4)
 	_, stop := w.start(small(), w.deps())
 	w.caughtUp()
@@ -279,6 +280,13 @@ func TestARebalanceInTheMiddleOfAReplayHandsItOver(t *testing.T) {
 		defer second.workers[0].mu.Unlock()
 		return len(second.workers[0].claims) == 2
 	})
+	second.workers[0].mu.Lock()
+	for p := range second.workers[0].claims {
+		if notes := strings.Join(first.Notes(), "\n"); strings.Contains(notes, fmt.Sprintf("partition %d ", p)) {
+			t.Errorf("the first goes on reading partition %d, which the second has: %s", p, notes)
+		}
+	}
+	second.workers[0].mu.Unlock()
 	free()
 	w.caughtUp()
 	for _, p := range []*Processor{first, second} {

@@ -110,6 +110,28 @@ func TestAReplayThatIsAskedForPausesEveryProcessorAndIsCarriedOut(t *testing.T) 
 	}
 }
 
+func TestNothingIsReportedPausedBeforeItsBatchIsThrough(t *testing.T) {
+	w := newWorld(t, 1)
+	w.payments(1, 5, 1)
+	w.start(small(), w.deps())
+	w.caughtUp()
+	w.register(1000, "ord_6")
+	free := w.hold("evt_6", "ord_6")
+	w.send(stated{id: "evt_6", order: "ord_6", payment: "pi_6", kind: order.KindPaid, amount: 1000})
+	w.held()
+	id := w.ask(postgres.ReplayTarget{Partition: 0, From: 0})
+	for range 100 {
+		if by := w.asked(id).Partitions[0].PausedBy; by != "" {
+			t.Fatal("it says that it is paused while its batch waits for an order")
+		}
+	}
+	free()
+	w.paused(id)
+	if w.status("ord_6") != order.Paid {
+		t.Error("it is paused, and its batch is not through")
+	}
+}
+
 func TestAToolThatDiesBeforeItStartsTheReplayCostsAPauseAndNothingElse(t *testing.T) {
 	w := newWorld(t, 2)
 	w.payments(1, 20, 2)
