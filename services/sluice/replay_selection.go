@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 	"sluice/pkg/replay"
@@ -201,7 +202,17 @@ func (s replaySelection) run(ctx context.Context, c *console, offsets replayOffs
 	var span *replay.Target
 	var target string
 	if offsets.given() {
-		asked, err := offsets.asked(time.Now(), "", "", os.Stdin)
+		var names kafka.Config // a file of offsets names them, and nothing else asks for them
+		if offsets.FromFile != "" {
+			e, err := running(d.DataDir)
+			if err != nil {
+				return err
+			}
+			if names, err = read[kafka.Config](e); err != nil {
+				return err
+			}
+		}
+		asked, err := offsets.asked(time.Now(), names.Topic(kafka.Group), names.Topic(kafka.Raw), os.Stdin)
 		if err != nil {
 			return usageError{err}
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,17 @@ func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 	}
 	if m.all() != before {
 		t.Error("a plan changes live tables")
+	}
+	file := filepath.Join(t.TempDir(), "offsets.csv")
+	csv, err := sluice(t, "replay", "--to-earliest", "--export")
+	if err == nil {
+		err = os.WriteFile(file, []byte(csv), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if byFile, err := says[planned](t, "replay", "--from-file", file, "--reapply"); err != nil || !maps.Equal(byFile.Forecast.byOrder(), wouldBe) {
+		t.Errorf("by a file of offsets: %v, %v", byFile.Forecast.byOrder(), err)
 	}
 	if o := plan.Outlook; o.Orders != int64(len(wouldBe)) || o.Messages != plan.Forecast.Versions || o.Corrections == 0 || o.Revived != 1 {
 		t.Errorf("the dry run says %+v, the shadow %+v", o, plan.Forecast)
