@@ -50,6 +50,7 @@ var measures = []struct {
 	{"latency", "ingress at a steady 5,000/s", ingressLatency},
 	{"processor", "events applied a second, beside one event a transaction", processorThroughput},
 	{"replay", "known records read again by one processor, beside live traffic", replayBesideLive},
+	{"dryrun", "what the plan of a replay says that records would do, known ones and with new ones among them", forecast},
 	{"ledger", "the processor with many events processed before, what they take, and dropping them", ledgerGrowth},
 	{"relay", "a backlog published, and from commit to topic", relayed},
 	{"path", "from a webhook's 2xx to its message on the status topic", wholePath},
@@ -63,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	quick := flags.Bool("quick", false, "seconds instead of minutes: shows that it works, the figures mean little")
 	patience := flags.Duration("patience", 0, "wait so long at most before each round until other programs leave the machine alone")
 	before := flags.Int("rows", 0, "how many events were processed before, for ledger (10,000,000; -quick: 20,000)")
-	records := flags.Int("records", 0, "how many records are read again, for replay (10,000,000; -quick: 60,000)")
+	records := flags.Int("records", 0, "how many records are read again, for replay (10,000,000; -quick: 60,000) and dryrun (1,000,000; 40,000)")
 	write := flags.Bool("write", false, "write docs/benchmarks.md and docs/benchmarks.svg")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		o.rows = *before
 	}
 	if *records > 0 {
-		o.replay = *records
+		o.replay, o.dryRun = *records, *records
 	}
 	disturbed := await(ctx, o.patience)
 	if disturbed > calm {

@@ -30,7 +30,9 @@ func replayBesideLive(t *scope, o options, say progress) []row {
 	live := int(lasts.Seconds()*replayLive) / lifetime * lifetime
 	lasts = time.Duration(live) * time.Second / replayLive
 	register(t, d, live/lifetime)
-	ends := fillKnown(t, d, live/lifetime, o.replay, say)
+	ends := fillKnown(t, d, o.replay, say, func(i int) (delivery, bool) {
+		return delivery{int32((live + i) / lifetime), int32(i % lifetime)}, true
+	})
 	processes := []*harness.Process{d.Start("ingress"), d.Start("relay")}
 	seen := follow(t, d)
 	seen.wait(t, d, 0) // the registrations' own messages
@@ -81,10 +83,10 @@ func replayBesideLive(t *scope, o options, say progress) []row {
 	}}
 }
 
-// fillKnown writes n events of orders from first on to the raw topic, and notes them
-// as taken over, as if they had been applied; their orders are not there. It returns
-// where each partition ends.
-func fillKnown(t *scope, d *harness.Deployment, first, n int, say progress) map[int32]int64 {
+// fillKnown writes n events to the raw topic, as if they had been applied, and notes
+// those that are known as taken over; their orders are not there. It returns where
+// each partition ends.
+func fillKnown(t *scope, d *harness.Deployment, n int, say progress, which func(i int) (one delivery, known bool)) map[int32]int64 {
 	conn, err := pgx.Connect(t.Context(), d.Database.URL)
 	if err != nil {
 		t.Fatalf("reach the database: %v", err)
@@ -93,13 +95,16 @@ func fillKnown(t *scope, d *harness.Deployment, first, n int, say progress) map[
 	now := time.Now().Add(-3 * time.Hour)
 	const part = 100_000
 	for at := 0; at < n; at += part {
-		ds := make([]delivery, min(part, n-at))
+		ds, known := make([]delivery, min(part, n-at)), make([]bool, min(part, n-at))
 		for i := range ds {
-			ds[i] = delivery{int32(first + (at+i)/lifetime), int32((at + i) % lifetime)}
+			ds[i], known[i] = which(at + i)
 		}
-		rows := make([][]any, 0, len(ds))
+		rows, i := make([][]any, 0, len(ds)), 0
 		fillEach(t, d, ds, now, func(e event.Event) {
-			rows = append(rows, []any{e.Key(), postgres.Fingerprint(e.Fingerprint())})
+			if known[i] {
+				rows = append(rows, []any{e.Key(), postgres.Fingerprint(e.Fingerprint())})
+			}
+			i++
 		})
 		if _, err := conn.CopyFrom(t.Context(), pgx.Identifier{"processed_events"}, []string{"key", "body_fingerprint"}, pgx.CopyFromRows(rows)); err != nil {
 			t.Fatalf("enter processed events: %v", err)

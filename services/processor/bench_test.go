@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"sluice/pkg/event"
+	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
 )
@@ -100,6 +101,73 @@ func fill(w *world, n int) {
 		k := min(10_000, len(records))
 		w.produce(records[:k]...)
 		records = records[k:]
+	}
+}
+
+// BenchmarkDryRun looks at b.N records, 1 KiB bodies, in chunks of 10,000: all of them
+// known, and with one in ten new, four events an order. Run it with -benchtime=200000x.
+func BenchmarkDryRun(b *testing.B) {
+	for _, newInTen := range []int{0, 1} {
+		b.Run(fmt.Sprintf("new=%d%%", 10*newInTen), func(b *testing.B) {
+			if b.N < 1000 {
+				return // the trial run
+			}
+			s := newStage(b)
+			if _, err := s.store.EnsurePartitions(b.Context(), now); err != nil {
+				b.Fatal(err)
+			}
+			var ids []string
+			var records []kafka.Record
+			var seen []postgres.Seen
+			for i := range b.N {
+				o := i / 4
+				id := fmt.Sprintf("order-%08d", o)
+				one := stated{id: fmt.Sprintf("evt_%024d", i), order: id, payment: fmt.Sprintf("pi_%024d", o), object: fmt.Sprintf("re_%d", i),
+					at: now.Add(time.Duration(i/1000)*time.Second - time.Hour), pad: 1024}
+				switch i % 4 {
+				case 0:
+					one.kind, one.amount = order.KindFailed, 1000
+				case 1:
+					one.kind, one.amount = order.KindPaid, 1000
+				default:
+					one.kind, one.amount = order.KindRefund, 400
+				}
+				e := one.event()
+				records = append(records, s.recordOf(e))
+				if o%10 >= newInTen {
+					seen = append(seen, postgres.Seen{Key: e.Key(), Fingerprint: postgres.Fingerprint(e.Fingerprint())})
+				} else if i%4 == 0 {
+					ids = append(ids, id)
+				}
+			}
+			s.register(1000, ids...)
+			for part := range slices.Chunk(seen, 10_000) {
+				err := s.store.InTx(b.Context(), func(tx postgres.Tx) error {
+					_, err := tx.TakeProcessedEvents(b.Context(), part, false)
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := s.db.Exec(`VACUUM ANALYZE`); err != nil {
+				b.Fatal(err)
+			}
+			d := s.dryRun(s.store.WithEffects(s.effects), 0, nil)
+			d.ground.applied = nil
+			s.put(records...)
+			b.ResetTimer()
+			for part := range slices.Chunk(records, 10_000) {
+				if err := d.Add(b.Context(), part); err != nil {
+					b.Fatal(err)
+				}
+			}
+			o := d.Report()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			if o.Duplicates != int64(len(seen)) || o.Orders != int64(len(ids)) || o.New != int64(b.N-len(seen)) {
+				b.Fatalf("it says:\n%s", text(o))
+			}
+		})
 	}
 }
 
