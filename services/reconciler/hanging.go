@@ -25,7 +25,7 @@ func pause(pending, open time.Duration) time.Duration {
 	return p - rand.N(p/4)
 }
 
-// watchEvery is how often is looked for what hangs: three index reads.
+// watchEvery is how often is looked for what hangs at most: a few index reads.
 const watchEvery = time.Second
 
 // visitLimit bounds one visit: a transaction of some 100 ms.
@@ -37,38 +37,40 @@ const heldLimit = 500
 // compareLimit bounds how many answers are compared in one transaction.
 const compareLimit = 200
 
-// watch looks for what hangs until ctx ends: orders that have become as old as the
-// source asks about, and events that are held for what the provider may know. It also
-// compares what the provider answered with what became of it.
-func (s *source) watch(ctx context.Context) {
+// watchOrders visits orders that have become as old as the source asks about, until ctx
+// ends. An order may be a 60th older: each look takes an id of the history's sequence.
+func (s *source) watchOrders(ctx context.Context) {
 	frontier := s.owner.deps.Store.Frontier()
-	s.repeat(ctx, "what hangs is not looked for", func() (time.Duration, error) {
+	s.repeat(ctx, "orders that hang are not looked for", func() (time.Duration, error) {
 		more, err := s.visit(ctx, frontier)
-		if err != nil {
+		if err != nil || more {
 			return 0, err
 		}
-		asked, moreHeld, err := s.owner.deps.Store.AskAboutHeldEvents(ctx, s.owner.deps.Now(), s.name, heldLimit)
+		return max(watchEvery, s.fallback.endpoint.Lookup.Pending/60), nil
+	})
+}
+
+// watchEvents looks for events that are held for what the provider may know, and
+// compares what the provider answered with what became of it, until ctx ends.
+func (s *source) watchEvents(ctx context.Context) {
+	s.repeat(ctx, "held events and answers are not looked at", func() (time.Duration, error) {
+		store, now := s.owner.deps.Store, s.owner.deps.Now
+		asked, more, err := store.AskAboutHeldEvents(ctx, now(), s.name, heldLimit)
 		if err != nil {
 			return 0, err
 		}
 		s.owner.metrics.found(s.name, "held_event", asked)
-		compared, err := s.owner.deps.Store.CompareAnswers(ctx, s.owner.deps.Now(), s.name, compareLimit)
-		if err != nil {
+		compared, err := store.CompareAnswers(ctx, now(), s.name, compareLimit)
+		if err != nil || more || compared == compareLimit {
 			return 0, err
 		}
-		if more || moreHeld || compared == compareLimit {
-			return 0, nil
-		}
-		return max(s.owner.cfg.PollInterval, watchEvery), nil
+		return watchEvery, nil
 	})
 }
 
 // visit visits some of the orders that are old enough, and says whether there are more.
 func (s *source) visit(ctx context.Context, frontier *postgres.Frontier) (more bool, err error) {
 	a := s.fallback
-	if a.endpoint.Lookup.Pending == 0 {
-		return false, nil
-	}
 	visible, _, err := frontier.Advance(ctx)
 	if err != nil {
 		return false, err

@@ -34,11 +34,12 @@ type world struct {
 	endpoints endpoint.Set
 	log       testkit.Buffer
 	produced  testkit.Shelf
+	now       func() time.Time
 }
 
 func newWorld(t *testing.T, api http.Handler, text string) *world {
 	t.Helper()
-	w := &world{T: t, store: testkit.Store(t), api: &provider.Faulty{API: api}}
+	w := &world{T: t, now: time.Now, store: testkit.Store(t), api: &provider.Faulty{API: api}}
 	server := httptest.NewServer(w.api)
 	t.Cleanup(server.Close)
 	w.url = server.URL
@@ -60,7 +61,7 @@ func quick() Config {
 func (w *world) start(cfg Config, owner string) (stop func()) {
 	w.Helper()
 	r, err := New(cfg, Deps{Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Registry: prometheus.NewRegistry(),
-		Owner: owner, Store: w.store, Producer: &w.produced, Endpoints: w.endpoints, Now: time.Now})
+		Owner: owner, Store: w.store, Producer: &w.produced, Endpoints: w.endpoints, Now: w.now})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -438,5 +439,29 @@ func TestABackoffGrowsToItsLimitAndNoTwoAreAlike(t *testing.T) {
 	}
 	if len(seen) < 900 {
 		t.Errorf("only %d different waits of 1000", len(seen))
+	}
+}
+
+func TestAnOrderThatHangsIsAskedAboutByItsPayment(t *testing.T) {
+	api := mollie()
+	w := newWorld(t, api, strings.Replace(mollieEndpoint, "rate: 1000", "rate: 1000, pending: 1m, sweep: off", 1))
+	api.Put("/v2/payments/tr_1", molliePayment("tr_1", "paid"))
+	if _, err := w.store.Register(t.Context(), time.Now(), postgres.Registration{OrderID: "ORD-1", Amount: 1000, Currency: "EUR"}); err != nil {
+		t.Fatal(err)
+	}
+	e := event.Event{Source: "mollie", ID: "pending", Mode: event.Live}
+	err := w.store.InTx(t.Context(), func(tx postgres.Tx) error {
+		_, err := tx.Apply(t.Context(), time.Now(), []postgres.Fact{{Entry: order.Entry{Hash: e.Hash(), Source: "mollie", Kind: order.KindPending, Payment: "tr_1"},
+			OrderID: "ORD-1", EventID: e.ID, EventType: "open", Endpoint: "mollie", AppendedAt: time.Now()}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.now = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	w.start(quick(), "one")
+	w.until("the answer", func() bool { return len(w.produced.Records()) == 1 })
+	if got := w.api.Requests(); len(got) != 1 || got[0] != "/v2/payments/tr_1" {
+		t.Errorf("asked for %v", got)
 	}
 }

@@ -72,7 +72,10 @@ func (s *source) run(ctx context.Context) {
 	for l := hints; l <= retries; l++ {
 		running.Go(func() { s.work(ctx, l) })
 	}
-	running.Go(func() { s.watch(ctx) })
+	if s.fallback.endpoint.Lookup.Pending > 0 {
+		running.Go(func() { s.watchOrders(ctx) })
+	}
+	running.Go(func() { s.watchEvents(ctx) })
 	running.Wait()
 }
 
