@@ -196,6 +196,30 @@ func TestADatabaseThatIsAwayStopsRequestsAndNothingElse(t *testing.T) {
 	})
 }
 
+func TestALaneThatWantedNothingForALongTimeMakesUpForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		p := newPace(&timeline{}, "mollie", 10)
+		var askers sync.WaitGroup
+		var flood, late seen
+		for range 20 {
+			askers.Go(func() { ask(ctx, p, strangers, &flood, 0, 0) })
+		}
+		time.Sleep(40 * time.Second)
+		before := len(flood.times)
+		for range 20 {
+			askers.Go(func() { ask(ctx, p, orders, &late, 0, 0) })
+		}
+		askers.Wait()
+		after := len(flood.times) - before
+		if part := float64(after) / float64(after+len(late.times)); part < 0.42 || part > 0.47 { // 4 of 4 + 5
+			t.Errorf("the lane that was there has %.2f of the rate", part)
+		}
+	})
+}
+
 // What synctest cannot: PostgreSQL hands each slot out once.
 func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 	store := testkit.Store(t)

@@ -465,3 +465,49 @@ func TestAnOrderThatHangsIsAskedAboutByItsPayment(t *testing.T) {
 		t.Errorf("asked for %v", got)
 	}
 }
+
+func TestAQuietThatOneReconcilerWasAskedForIsKeptByAnother(t *testing.T) {
+	api := mollie()
+	api.Put("/v2/payments/tr_1", molliePayment("tr_1", "paid"))
+	api.Put("/v2/payments/tr_2", molliePayment("tr_2", "paid"))
+	w := newWorld(t, api, strings.Replace(mollieEndpoint, "rate: 1000", "rate: 1000, sweep: off", 1))
+	w.api.Fail(provider.Busy("1"))
+	w.hint("mollie", postgres.Target{Object: "tr_1", Payment: "tr_1", Time: time.Now()})
+	w.start(quick(), "one")
+	w.until("a request", func() bool { return len(w.api.Requests()) == 1 })
+	began := time.Now()
+	w.until("the quiet", func() bool { return strings.Contains(w.log.String(), "status 429") })
+	w.api.Fail(nil)
+	w.hint("mollie", postgres.Target{Object: "tr_2", Payment: "tr_2", Time: time.Now()})
+	w.start(quick(), "two")
+	w.until("another request", func() bool { return len(w.api.Requests()) > 1 })
+	if quiet := time.Since(began); quiet < 900*time.Millisecond {
+		t.Errorf("the other one asked after %v", quiet)
+	}
+	w.until("every answer", func() bool { return w.open() == 0 })
+}
+
+func TestAPaymentThatWeTookForPaidAndThatTheProviderNeverKnewIsForAPerson(t *testing.T) {
+	w := newWorld(t, mollie(), strings.Replace(mollieEndpoint, "rate: 1000", "rate: 1000, sweep: off", 1))
+	if _, err := w.store.Register(t.Context(), time.Now(), postgres.Registration{OrderID: "ORD-1", Amount: 1000, Currency: "EUR"}); err != nil {
+		t.Fatal(err)
+	}
+	e := event.Event{Source: "mollie", ID: "paid", Mode: event.Live}
+	err := w.store.InTx(t.Context(), func(tx postgres.Tx) error {
+		_, err := tx.Apply(t.Context(), time.Now(), []postgres.Fact{{Entry: order.Entry{Hash: e.Hash(), Source: "mollie", Kind: order.KindPaid, Payment: "tr_1", Amount: 1000, Currency: "EUR"},
+			OrderID: "ORD-1", EventID: e.ID, EventType: "paid", Endpoint: "mollie", AppendedAt: time.Now()}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hint("mollie", postgres.Target{Object: "tr_1", Payment: "tr_1", Time: time.Now()})
+	w.start(quick(), "one")
+	w.until("a review item", func() bool {
+		items, err := w.store.ListReviewItems(t.Context(), time.Now(), postgres.ReviewContradicts, false, 10)
+		return err == nil && len(items) == 1 && items[0].Order == "ORD-1"
+	})
+	if n := len(w.api.Requests()); n < 3 {
+		t.Errorf("after %d requests", n)
+	}
+}
