@@ -208,7 +208,9 @@ func TestALaneThatWantedNothingForALongTimeMakesUpForNothing(t *testing.T) {
 			askers.Go(func() { ask(ctx, p, strangers, &flood, 0, 0) })
 		}
 		time.Sleep(40 * time.Second)
+		flood.mu.Lock()
 		before := len(flood.times)
+		flood.mu.Unlock()
 		for range 20 {
 			askers.Go(func() { ask(ctx, p, orders, &late, 0, 0) })
 		}
