@@ -129,6 +129,17 @@ func openIn(ctx context.Context, cfg Config, conns int32, schema string) (*Store
 	}
 	s := &Store{pool: pool, graces: graces, window: window}
 	s.names.forget()
+	if schema == "" {
+		return s, nil
+	}
+	var at string // a pooler in between may leave the setting out
+	if err = pool.QueryRow(ctx, `SELECT coalesce(current_schema(), '')`).Scan(&at); err == nil && at != schema {
+		err = fmt.Errorf("a connection for schema %s works in %q: is there a pooler that leaves search_path out? Connect without it", schema, at)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -73,6 +74,9 @@ func OpenShadow(ctx context.Context, cfg Config, conns int32) (s *Shadow, err er
 	if err := s.makeSchema(ctx); err != nil {
 		return s, err
 	}
+	if s.Schema == "" { // what follows would be done to the live tables
+		return s, errors.New("no scratch schema was made")
+	}
 	p, done, err := provider(cfg, s.Schema)
 	if err != nil {
 		return s, err
@@ -113,8 +117,11 @@ func (s *Shadow) makeSchema(ctx context.Context) error {
 			continue // not ours
 		}
 		alone, err := s.lock(ctx, n)
-		if err != nil || !alone {
+		if err != nil {
 			return err
+		}
+		if !alone { // somebody works there
+			continue
 		}
 		if err := dropSchema(ctx, s.reader, name); err != nil {
 			return err
