@@ -25,7 +25,7 @@ type Standing struct {
 func StandingOf(payment string, entries []Entry) Standing {
 	var s Standing
 	var total int64
-	refunds, bounced := map[string]int64{}, map[string]bool{}
+	refunds, bounced := map[string]int64{}, map[string]int64{}
 	for _, e := range entries {
 		if e.Payment != payment {
 			continue
@@ -36,7 +36,7 @@ func StandingOf(payment string, entries []Entry) Standing {
 		case KindRefund:
 			refunds[e.Object], s.Refunds = e.Amount, true
 		case KindRefundFailed:
-			bounced[e.Object], s.Refunds = true, true
+			bounced[e.Object], s.Refunds = e.Amount, true
 		case KindRefundTotal:
 			total, s.Refunds = max(total, e.Amount), true
 		case KindPending, KindFailed, KindCancelled:
@@ -44,9 +44,14 @@ func StandingOf(payment string, entries []Entry) Standing {
 		}
 	}
 	for object, amount := range refunds {
-		if !bounced[object] {
-			s.Refunded += amount
+		if _, back := bounced[object]; back {
+			bounced[object] = amount // the refund itself says how much
+			continue
 		}
+		s.Refunded += amount
+	}
+	for _, amount := range bounced {
+		total -= amount // it was in the total, as the fold has it
 	}
 	s.Refunded = max(s.Refunded, total)
 	return s

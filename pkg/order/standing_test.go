@@ -43,3 +43,15 @@ func TestAProviderContradictsOnlyByWhatItStates(t *testing.T) {
 		}
 	}
 }
+
+// A total goes on counting what bounced: the fold takes it off, and so must whoever
+// compares.
+func TestATotalIsLessWhatBounced(t *testing.T) {
+	set := []Entry{{Kind: KindPaid, Payment: "p", Amount: 1000, Currency: "EUR"}, {Kind: KindRefundTotal, Payment: "p", Amount: 500, Currency: "EUR"},
+		{Kind: KindRefundFailed, Payment: "p", Object: "re_1", Amount: 300, Currency: "EUR"}}
+	theirs := []Entry{{Kind: KindPaid, Payment: "p", Amount: 1000, Currency: "EUR"}, {Kind: KindRefund, Payment: "p", Object: "re_2", Amount: 200, Currency: "EUR"},
+		{Kind: KindRefundFailed, Payment: "p", Object: "re_1", Amount: 300, Currency: "EUR"}}
+	if d := StandingOf("p", set).Contradicts(StandingOf("p", theirs)); len(d) > 0 {
+		t.Errorf("contradicted: %v", d)
+	}
+}

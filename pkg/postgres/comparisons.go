@@ -196,18 +196,45 @@ func (c *comparing) ours(ctx context.Context, ids []string, events map[[16]byte]
 	if err != nil {
 		return nil, fmt.Errorf("read order events: %w", err)
 	}
-	applied := map[int64][]order.Entry{}
 	for _, r := range rows {
 		delete(events, r.EventHash.Bytes)
-		if r.SourceNo == c.sourceNo && order.Verdict(r.Verdict) == order.Applied {
-			applied[r.OrderNo] = append(applied[r.OrderNo], order.Entry{Kind: order.Kind(r.Kind), Payment: r.PaymentID, Object: r.ObjectID, Amount: r.Amount, Currency: r.Currency})
-		}
 	}
+	counted := c.counted(rows)
 	out := map[string]ourPayment{}
 	for p, l := range links {
-		out[p.id] = ourPayment{l.orderNo, order.StandingOf(p.id, applied[l.orderNo])}
+		out[p.id] = ourPayment{l.orderNo, order.StandingOf(p.id, counted[l.orderNo])}
 	}
 	return out, nil
+}
+
+// counted are the entries of the source that count, by order. A refund may count that
+// changed nothing when it came, as it was in a total already: only what a person has
+// dismissed does not, and what echoes an entry that is held.
+func (c *comparing) counted(rows []dbgen.LoadOrderEventsRow) map[int64][]order.Entry {
+	type object struct {
+		orderNo     int64
+		kind        int16
+		payment, id string
+	}
+	held, dismissed := map[object]bool{}, map[[16]byte]bool{}
+	for _, r := range rows {
+		switch {
+		case order.Verdict(r.Verdict) == order.Held:
+			held[object{r.OrderNo, r.Kind, r.PaymentID, r.ObjectID}] = true
+		case order.Kind(r.Kind) == order.KindDismiss:
+			dismissed[targetOf(r.ObjectID)] = true
+		}
+	}
+	counted := map[int64][]order.Entry{}
+	for _, r := range rows {
+		kind, verdict := order.Kind(r.Kind), order.Verdict(r.Verdict)
+		silent := verdict == order.NoChange && kind.MovesMoney() && kind != order.KindPaid &&
+			!dismissed[r.EventHash.Bytes] && !held[object{r.OrderNo, r.Kind, r.PaymentID, r.ObjectID}]
+		if r.SourceNo == c.sourceNo && (verdict == order.Applied || silent) {
+			counted[r.OrderNo] = append(counted[r.OrderNo], order.Entry{Kind: kind, Payment: r.PaymentID, Object: r.ObjectID, Amount: r.Amount, Currency: r.Currency})
+		}
+	}
+	return counted
 }
 
 // decideContradiction is a person's word on a provider that contradicts us: refetch

@@ -136,3 +136,32 @@ func TestWhatWasNeverProcessedIsNeverCompared(t *testing.T) {
 		t.Errorf("%d are left", n)
 	}
 }
+
+// A total that comes before its single refunds is what makes the steps, and they
+// count all the same; so do single ones that come before their total.
+func TestRefundsThatChangedNothingWhenTheyCameAreNoContradiction(t *testing.T) {
+	d := newDesk(t)
+	refund := func(id, object string, kind order.Kind, amount int64, second int) postgres.Fact {
+		f := fact(id, "o", "p", kind, amount, second)
+		f.Object = object
+		return f
+	}
+	paid, first, second := fact("e", "o", "p", order.KindPaid, 1000, 5), refund("r1", "re_1", order.KindRefund, 300, 7), refund("r2", "re_2", order.KindRefund, 200, 8)
+	d.apply(registered("o", 1000), paid, refund("t1", "", order.KindRefundTotal, 300, 6))
+	d.apply(first)
+	d.apply(second)
+	d.apply(refund("t2", "", order.KindRefundTotal, 500, 9))
+	d.answered(at, paid, first, second)
+	d.compare(at.Add(time.Hour))
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`) + int64(len(d.contradictions())); n != 0 {
+		t.Errorf("the provider agrees, and %d are open: %+v", n, d.contradictions())
+	}
+	// One of them bounces.
+	bounced := refund("b", "re_1", order.KindRefundFailed, 300, 10)
+	d.apply(bounced)
+	d.answered(at.Add(2*time.Hour), paid, second, bounced)
+	d.compare(at.Add(3 * time.Hour))
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`) + int64(len(d.contradictions())); n != 0 {
+		t.Errorf("the provider agrees on what bounced, and %d are open: %+v", n, d.contradictions())
+	}
+}

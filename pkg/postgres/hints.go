@@ -31,6 +31,10 @@ type Hint struct {
 // hint counts as older than a look-up only if it is older by more than this.
 const clocksDiffer = time.Minute
 
+// soon is how long a hint waits at most for a look-up that is due anyway; what hangs
+// may be due in a day.
+const soon = 10 * time.Second
+
 // maxArming is later than any arming.
 const maxArming = math.MaxInt64
 
@@ -81,7 +85,7 @@ func (tx Tx) HoldHints(ctx context.Context, now time.Time, hints []Hint) ([]orde
 	armed := make(map[object]int64, len(wanted))
 	var toArm []arming
 	for o, w := range wanted {
-		if r := there[o]; r.Armed > r.Begun && w.sameAs(r) {
+		if r := there[o]; r.Armed > r.Begun && w.sameAs(r) && r.DueAt.Time.Before(now.Add(soon)) {
 			armed[o] = r.Armed
 		} else {
 			toArm = append(toArm, w)

@@ -427,3 +427,30 @@ func TestHintsAndAnswersRaceAndNothingIsLeftBehind(t *testing.T) {
 		t.Errorf("%d are booked as held", n)
 	}
 }
+
+// A payment that hangs is asked about ever more rarely. A hint about it is news.
+func TestAHintAboutAPaymentThatHangsIsAskedAboutAtOnce(t *testing.T) {
+	d := newDesk(t)
+	d.register("o")
+	now := time.Now()
+	d.hold(now, hint("e1", "p", now))
+	l := d.claimed(now, "a")[0]
+	_, err := d.AnswerUndecided(t.Context(), now.Add(time.Second), l, postgres.Undecided{Orders: []string{"o"}, At: now.Add(6 * time.Hour), ReviewAt: now.Add(24 * time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ls := d.claimed(now.Add(time.Hour), "a"); len(ls) != 0 {
+		t.Fatalf("asked about before its time: %+v", ls)
+	}
+	news := now.Add(2 * time.Hour)
+	if v := d.hold(news, hint("e2", "p", news)); v[0] != order.Held {
+		t.Fatalf("the hint is %v", v[0])
+	}
+	ls, _, err := d.ClaimLookups(t.Context(), news.Add(5*time.Second), postgres.LookupClaim{Owner: "a", Source: "psp", Lane: postgres.LaneHint, Limit: 9, Lease: time.Minute})
+	if err != nil || len(ls) != 1 {
+		t.Fatalf("the provider is not asked about the hint: %+v, %v", ls, err)
+	}
+	if n := d.answer(ls[0]); n != 1 {
+		t.Errorf("%d hints were settled", n)
+	}
+}

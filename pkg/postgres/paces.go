@@ -28,8 +28,9 @@ func (s *Store) ReserveSlots(ctx context.Context, source string, every time.Dura
 		INSERT INTO paces AS p (source, next_at) VALUES ($1, clock_timestamp() + $2::bigint * interval '1 microsecond')
 		ON CONFLICT (source) DO UPDATE SET
 			next_at = CASE WHEN p.quiet_until > clock_timestamp() THEN p.next_at
-			               ELSE GREATEST(p.next_at, clock_timestamp()) + $2::bigint * interval '1 microsecond' END
-		RETURNING next_at, GREATEST(quiet_until, 'epoch'), clock_timestamp()`, source, lasting.Microseconds()).
+			               ELSE GREATEST(LEAST(p.next_at, clock_timestamp() + $3::bigint * interval '1 microsecond'), clock_timestamp())
+			                    + $2::bigint * interval '1 microsecond' END
+		RETURNING next_at, GREATEST(quiet_until, 'epoch'), clock_timestamp()`, source, lasting.Microseconds(), furthest(every).Microseconds()).
 		Scan(&end, &r.QuietUntil, &r.Now)
 	if err != nil {
 		return Slots{}, fmt.Errorf("reserve requests to the provider of source %s: %w", source, err)
@@ -37,6 +38,10 @@ func (s *Store) ReserveSlots(ctx context.Context, source string, every time.Dura
 	r.First = end.Add(-lasting)
 	return r, nil
 }
+
+// furthest is how far ahead reservations can lie. What lies further ahead was reserved
+// before the database's clock was set back, and nobody waits for it.
+func furthest(every time.Duration) time.Duration { return time.Minute + 64*every }
 
 // KeepQuiet keeps every reconciler from asking the provider of a source for a while.
 // Slots that are reserved already stay.

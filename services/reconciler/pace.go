@@ -237,7 +237,8 @@ func (p *pace) next() {
 }
 
 // clock tells the database's time by this machine's: from the shortest round trip,
-// for half of it is the error. What was learnt ages, as two clocks drift apart.
+// for half of it is the error. What was learnt ages, as two clocks drift apart, and is
+// forgotten when a trip cannot be explained by it: then one of them was set.
 type clock struct {
 	here, there time.Time
 	trip        time.Duration
@@ -248,7 +249,9 @@ const drift = 500e-6
 
 func (c *clock) saw(sent, received, there time.Time) {
 	trip := received.Sub(sent)
-	if c.here.IsZero() || trip <= c.trip+time.Duration(drift*float64(received.Sub(c.here))) {
+	aged := c.trip + time.Duration(drift*float64(received.Sub(c.here)))
+	stepped := there.Sub(c.there) - sent.Add(trip/2).Sub(c.here)
+	if c.here.IsZero() || trip <= aged || stepped.Abs() > (trip+aged)/2 {
 		*c = clock{here: sent.Add(trip / 2), there: there, trip: trip}
 	}
 }

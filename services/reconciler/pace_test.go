@@ -222,6 +222,52 @@ func TestALaneThatWantedNothingForALongTimeMakesUpForNothing(t *testing.T) {
 	})
 }
 
+// stepping is a timeline whose clock may be set while it runs.
+type stepping struct {
+	timeline
+	mu   sync.Mutex
+	step time.Duration
+}
+
+func (d *stepping) ReserveSlots(ctx context.Context, source string, every time.Duration, n int) (postgres.Slots, error) {
+	s, err := d.timeline.ReserveSlots(ctx, source, every, n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.Now, s.First = s.Now.Add(d.step), s.First.Add(d.step)
+	return s, err
+}
+
+func (d *stepping) set(step time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.step += step
+}
+
+func TestADatabaseWhoseClockIsSetStopsNoRequests(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer time.Sleep(time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+				defer cancel()
+				db := &stepping{}
+				p := newPace(db, "mollie", 100)
+				var s seen
+				var askers sync.WaitGroup
+				for range 16 {
+					askers.Go(func() { ask(ctx, p, orders, &s, 0, 10*time.Millisecond) })
+				}
+				time.Sleep(30 * time.Second)
+				db.set(step)
+				askers.Wait()
+				if n, most := len(s.times), s.most(); n < 5500 || most > 100 {
+					t.Errorf("%d requests in a minute, %d in the fullest second", n, most)
+				}
+			})
+		})
+	}
+}
+
 // What synctest cannot: PostgreSQL hands each slot out once.
 func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 	store := testkit.Store(t)
@@ -261,5 +307,20 @@ func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 	}
 	if s, err = store.ReserveSlots(t.Context(), "paypal", every, 1); err != nil || s.QuietUntil.After(s.Now) {
 		t.Errorf("another source: %+v, %v", s, err)
+	}
+}
+
+// A database that was restored, or whose clock was wrong, does not stop requests until
+// that time has come.
+func TestWhatWasReservedByAClockThatWasAheadIsNotWaitedFor(t *testing.T) {
+	store := testkit.Store(t)
+	for range 700 { // as if reserved by a clock that was an hour and more ahead
+		if _, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Second, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Millisecond, 1)
+	if err != nil || s.First.Sub(s.Now) > 2*time.Minute {
+		t.Errorf("the first request is in %v: %v", s.First.Sub(s.Now), err)
 	}
 }

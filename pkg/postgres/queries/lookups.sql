@@ -2,7 +2,7 @@
 -- before it is.
 -- name: LockLookups :many
 SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
-       l.amount, l.currency FROM lookups l
+       l.amount, l.currency, l.due_at FROM lookups l
 JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
 ORDER BY l.source_no, l.object FOR UPDATE OF l;
@@ -120,6 +120,6 @@ WHERE i.id = d.id AND i.settled_at IS NULL;
 -- What LockLookups reads, without a lock.
 -- name: ReadLookups :many
 SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
-       l.amount, l.currency FROM lookups l
+       l.amount, l.currency, l.due_at FROM lookups l
 JOIN (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object;

@@ -401,7 +401,7 @@ func (q *Queries) JoinLookups(ctx context.Context, arg JoinLookupsParams) error 
 
 const lockLookups = `-- name: LockLookups :many
 SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
-       l.amount, l.currency FROM lookups l
+       l.amount, l.currency, l.due_at FROM lookups l
 JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
 ORDER BY l.source_no, l.object FOR UPDATE OF l
@@ -421,6 +421,7 @@ type LockLookupsRow struct {
 	Subject    string
 	Amount     int64
 	Currency   string
+	DueAt      pgtype.Timestamptz
 }
 
 // Locked, so that no answer overlooks a hint that is being held, and no claim begins
@@ -448,6 +449,7 @@ func (q *Queries) LockLookups(ctx context.Context, sourceNos []int16, objects []
 			&i.Subject,
 			&i.Amount,
 			&i.Currency,
+			&i.DueAt,
 		); err != nil {
 			return nil, err
 		}
@@ -499,7 +501,7 @@ func (q *Queries) OpenLookups(ctx context.Context, orders int16) ([]OpenLookupsR
 
 const readLookups = `-- name: ReadLookups :many
 SELECT l.source_no, l.object, l.armed, l.begun, l.answered, l.answered_at, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject,
-       l.amount, l.currency FROM lookups l
+       l.amount, l.currency, l.due_at FROM lookups l
 JOIN (SELECT unnest($1::smallint[]) AS source_no, unnest($2::text[]) AS object) u
   ON l.source_no = u.source_no AND l.object = u.object
 `
@@ -518,6 +520,7 @@ type ReadLookupsRow struct {
 	Subject    string
 	Amount     int64
 	Currency   string
+	DueAt      pgtype.Timestamptz
 }
 
 // What LockLookups reads, without a lock.
@@ -544,6 +547,7 @@ func (q *Queries) ReadLookups(ctx context.Context, sourceNos []int16, objects []
 			&i.Subject,
 			&i.Amount,
 			&i.Currency,
+			&i.DueAt,
 		); err != nil {
 			return nil, err
 		}
