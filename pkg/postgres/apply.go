@@ -25,7 +25,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	wanted := make([]string, 0, 4)
 	for i := range facts {
 		f := &facts[i]
-		if f.OrderID == "" && f.Payment == "" && f.OrderNo == 0 && f.Reread == nil {
+		if f.OrderID == "" && f.Payment == "" && f.OrderNo == 0 && f.Anew == nil {
 			return applied, errors.New("apply: a fact names no order and no payment")
 		}
 		for _, n := range [2]string{f.Source, f.Endpoint} {
@@ -38,11 +38,11 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	if err != nil {
 		return applied, err
 	}
-	again, err := tx.rereads(ctx, facts, nos)
+	anew, err := tx.findAnew(ctx, facts, nos)
 	if err != nil {
 		return applied, err
 	}
-	r, err := tx.route(ctx, facts, nos, again)
+	r, err := tx.route(ctx, facts, nos, anew)
 	if err != nil {
 		return applied, err
 	}
@@ -53,7 +53,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 			touched[no] = touched[no] || facts[i].Kind == order.KindRegistered
 		}
 	}
-	again.touch(touched)
+	anew.touch(touched)
 	for from := range r.moved { // to an order that a fact names, so it is here already
 		touched[from] = true
 	}
@@ -66,19 +66,19 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		delete(orders, from)
 	}
 	var w writes
-	var reread map[int]bool
-	if again != nil {
-		if applied.Added, reread, err = again.put(facts, &r, orders, &w, nos); err != nil {
+	var rewritten map[int]bool
+	if anew != nil {
+		if applied.Added, rewritten, err = anew.put(facts, &r, orders, &w, nos); err != nil {
 			return applied, err
 		}
-		applied.Unlearnt = again.lost
+		applied.Unlearnt = anew.lost
 	}
 	for i := range facts {
 		f := &facts[i]
-		if f.Reread != nil {
+		if f.Anew != nil {
 			switch {
-			case reread[i]:
-			case again.nothing[i]:
+			case rewritten[i]:
+			case anew.nothing[i]:
 				applied.Verdicts[i] = order.Judgement{Verdict: order.NoChange}
 			default:
 				applied.Verdicts[i] = order.Judgement{Verdict: order.Duplicate}
@@ -113,7 +113,7 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 		}
 	}
 	for i := range facts {
-		if facts[i].Reread != nil && !reread[i] {
+		if facts[i].Anew != nil && !rewritten[i] {
 			continue
 		}
 		if applied.Verdicts[i].Verdict != order.Duplicate {
@@ -180,7 +180,7 @@ func (tx Tx) fold(ctx context.Context, o *lockedOrder, now time.Time, w *writes,
 			judged.Reason = order.OutsideWindow
 		}
 		// A person had the provider asked; what it answers is an event of its own.
-		if judged.Verdict == order.Held && m.Reason == int16(order.AwaitingProvider) && (m.replaced == nil || m.replaced.Reread != nil) {
+		if judged.Verdict == order.Held && m.Reason == int16(order.AwaitingProvider) && (m.replaced == nil || m.replaced.Anew != nil) {
 			judged.Reason = order.AwaitingProvider
 		}
 		if judged.Verdict == order.Held {

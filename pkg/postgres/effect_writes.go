@@ -44,7 +44,7 @@ func (w *writes) imply(declared effect.Set, o *lockedOrder, old, folded *order.O
 		return order.Entry{}, false
 	}
 	e := orderEffects{o: o, changes: changes, first: o.state.Version}
-	if n := len(old.Steps); n <= len(folded.Steps) && slices.Equal(old.Steps, folded.Steps[:n]) && !o.reread(old.Steps) {
+	if n := len(old.Steps); n <= len(folded.Steps) && slices.Equal(old.Steps, folded.Steps[:n]) && !o.readAnew(old.Steps) {
 		e.grown, e.after = true, declared.Implied(o.id, folded.Steps[n:], cause)
 		if len(e.after) == 0 {
 			return
@@ -59,8 +59,8 @@ func (w *writes) imply(declared effect.Set, o *lockedOrder, old, folded *order.O
 	w.effects = append(w.effects, e)
 }
 
-// reread: another reading of an event counts now that caused one of the steps.
-func (o *lockedOrder) reread(steps []order.Step) bool {
+// readAnew: another reading of an event counts now that caused one of the steps.
+func (o *lockedOrder) readAnew(steps []order.Step) bool {
 	for i := range o.set {
 		if m := &o.set[i]; m.replaced != nil && slices.ContainsFunc(steps, func(s order.Step) bool { return s.Cause == m.EventHash.Bytes }) {
 			return true

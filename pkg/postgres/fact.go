@@ -27,10 +27,10 @@ type Fact struct {
 	// Replaces: the event is known, and this is another reading of it. The one with
 	// the greatest (Time, ReadingHash) counts, whatever came first.
 	Replaces bool
-	// Reread, if not nil: the event's bytes were read anew under the present rules.
+	// Anew, if not nil: the event's bytes were read anew under the present rules.
 	// Together with Replaces it is one of the states of an object, and a record that is
 	// not the one that counts counts only if it is later.
-	Reread *Reread
+	Anew *Anew
 	// EventID and EventType are the provider's; Endpoint is where it came in.
 	EventID, EventType, Endpoint string
 	// AppendedAt is when the broker took it: the hour it counts in.

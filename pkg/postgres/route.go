@@ -39,14 +39,14 @@ type routes struct {
 // to that order from now on, and what was held under the payment alone moves
 // there. A link to a named order is final; one to a stub is locked, so that an
 // event and its link can never miss each other.
-func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16, again *rereads) (routes, error) {
-	orders, err := tx.ordersOf(ctx, facts, again)
+func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16, anew *anewFacts) (routes, error) {
+	orders, err := tx.ordersOf(ctx, facts, anew)
 	if err != nil {
 		return routes{}, err
 	}
 	wanted := map[payment]int64{} // 0: no fact names its order
 	for i := range facts {
-		if facts[i].Payment == "" || again.placed(i) {
+		if facts[i].Payment == "" || anew.placed(i) {
 			continue
 		}
 		p := payment{nos[facts[i].Source], facts[i].Payment}
@@ -54,15 +54,15 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16, agai
 			wanted[p] = orders[facts[i].OrderID] // 0 for no reference
 		}
 	}
-	links, moved, err := tx.linkPayments(ctx, wanted, again)
+	links, moved, err := tx.linkPayments(ctx, wanted, anew)
 	if err != nil {
 		return routes{}, err
 	}
 	r := routes{orderNos: make([]int64, len(facts)), moved: moved}
 	for i := range facts {
 		switch f := &facts[i]; {
-		case again.placed(i):
-			if r.orderNos[i] = again.homes[i]; moved[r.orderNos[i]] != 0 { // 0: nowhere
+		case anew.placed(i):
+			if r.orderNos[i] = anew.homes[i]; moved[r.orderNos[i]] != 0 { // 0: nowhere
 				r.orderNos[i] = moved[r.orderNos[i]]
 			}
 		case f.OrderNo != 0:
@@ -81,10 +81,10 @@ func (tx Tx) route(ctx context.Context, facts []Fact, nos map[string]int16, agai
 
 // ordersOf returns the number of each order that the facts name, making stubs
 // for the unknown.
-func (tx Tx) ordersOf(ctx context.Context, facts []Fact, again *rereads) (map[string]int64, error) {
+func (tx Tx) ordersOf(ctx context.Context, facts []Fact, anew *anewFacts) (map[string]int64, error) {
 	orders := map[string]int64{}
 	for i := range facts {
-		if id := facts[i].OrderID; id != "" && !again.placed(i) {
+		if id := facts[i].OrderID; id != "" && !anew.placed(i) {
 			orders[id] = 0
 		}
 	}
@@ -136,10 +136,10 @@ func missingIn(orders map[string]int64) (ids []string) {
 
 // linkPayments returns where each payment leads, and which stubs moved. wanted
 // is the order each payment should lead to, 0 if that is not known.
-func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, again *rereads) (map[payment]link, map[int64]int64, error) {
+func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, anew *anewFacts) (map[payment]link, map[int64]int64, error) {
 	links := make(map[payment]link, len(wanted))
-	if again != nil {
-		for h := range again.unlearnt {
+	if anew != nil {
+		for h := range anew.unlearnt {
 			wanted[h.payment] += 0
 		}
 	}
@@ -156,7 +156,7 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, again *
 	// What another transaction added, and what leads to a stub, is read again under a lock.
 	var open []payment
 	for _, p := range all {
-		if l, ok := links[p]; !ok || !l.linked || again.forgets(p, l) {
+		if l, ok := links[p]; !ok || !l.linked || anew.forgets(p, l) {
 			open = append(open, p)
 		}
 	}
@@ -178,7 +178,7 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, again *
 	for _, r := range rows {
 		p := payment{r.SourceNo, r.PaymentID}
 		links[p] = link{r.OrderNo, r.Linked}
-		if again.forgets(p, links[p]) {
+		if anew.forgets(p, links[p]) {
 			forgotten = append(forgotten, p)
 			continue
 		}
@@ -194,7 +194,7 @@ func (tx Tx) linkPayments(ctx context.Context, wanted map[payment]int64, again *
 			return nil, nil, fmt.Errorf("link payments: %w", err)
 		}
 	}
-	return links, moved, tx.forget(ctx, forgotten, wanted, links, again)
+	return links, moved, tx.forget(ctx, forgotten, wanted, links, anew)
 }
 
 func (tx Tx) findPayments(ctx context.Context, ps []payment, links map[payment]link) error {

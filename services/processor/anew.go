@@ -106,8 +106,8 @@ func (b *batch) readAnew(ctx context.Context) (readable []*record, facts []postg
 	for i, r := range readable {
 		r.stands = known[r.key]
 		f := b.factAnew(r)
-		f.Reread.Verdicts = b.anew.Verdicts
-		f.Reread.Added = b.anew.wants(order.NoChange) || dead[r.place()]
+		f.Anew.Verdicts = b.anew.Verdicts
+		f.Anew.Added = b.anew.wants(order.NoChange) || dead[r.place()]
 		facts[i] = f
 	}
 	return readable, facts, nil
@@ -124,9 +124,9 @@ func (b *batch) factAnew(r *record) postgres.Fact {
 	e := &r.event
 	update := r.changedBody(b.endpoint(r)) == webhook.Update
 	f.Replaces = update
-	f.Reread = &postgres.Reread{OrderID: e.Order, Payment: e.Payment, SameBytes: !update && r.stands != 0 && r.stands == r.seen.Fingerprint}
+	f.Anew = &postgres.Anew{OrderID: e.Order, Payment: e.Payment, SameBytes: !update && r.stands != 0 && r.stands == r.seen.Fingerprint}
 	if b.anew.Orders != nil {
-		f.Reread.OrderNos = b.anew.Orders(f.Hash)
+		f.Anew.OrderNos = b.anew.Orders(f.Hash)
 	}
 	if r.stated && !r.time.IsZero() {
 		dated := event.Event{Time: r.time, ReceivedAt: e.ReceivedAt}

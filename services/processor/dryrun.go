@@ -162,7 +162,7 @@ func (d *DryRun) tally(_ context.Context, b *batch, _ time.Duration) {
 				o.Samples.Dead = append(o.Samples.Dead, sampleOf(r))
 			}
 		case r.mended:
-			o.Reread++
+			o.Mended++
 		case r.verdict == order.Duplicate, b.anew != nil && !r.entered && !b.revived[r]:
 			o.Duplicates++
 		case r.hint && r.verdict == order.Held:

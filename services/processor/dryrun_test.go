@@ -514,7 +514,7 @@ func TestADryRunTellsWhatReallyHappensThen(t *testing.T) {
 // addsUp: every record is told of once, and what is new too.
 func (s *stage) addsUp(got Outlook, seed uint64) {
 	s.Helper()
-	if all := got.Tombstones + got.Duplicates + got.New + got.Reread + got.Hints + total(got.Dead); all != got.Records {
+	if all := got.Tombstones + got.Duplicates + got.New + got.Mended + got.Hints + total(got.Dead); all != got.Records {
 		s.Fatalf("seed %d: %d of %d records are told of:\n%s", seed, all, got.Records, text(got))
 	}
 	if all := got.Applied + got.NoChange + got.OtherMode + total(got.Held); all != got.New {
@@ -596,9 +596,9 @@ func TestADryRunOfReadingAnewTellsWhatReallyHappensThen(t *testing.T) {
 		}
 		s.addsUp(got, seed)
 		add(&sum, got)
-		sum.Reread += got.Reread
+		sum.Mended += got.Mended
 	}
-	if t.Log(text(sum)); sum.Reread == 0 || sum.Messages == 0 || sum.Corrections == 0 {
+	if t.Log(text(sum)); sum.Mended == 0 || sum.Messages == 0 || sum.Corrections == 0 {
 		t.Error("no round had anything to change")
 	}
 }

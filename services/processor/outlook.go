@@ -11,7 +11,7 @@ import (
 // Outlook is what would become of records if they were applied now. Words are those
 // of the store: verdicts, reasons, statuses, effects' names, review kinds.
 //
-// Every record is one of: Tombstones, Duplicates, New, Reread, Hints, Dead. What is
+// Every record is one of: Tombstones, Duplicates, New, Mended, Hints, Dead. What is
 // new ends as one of: Applied, NoChange, OtherMode, Held.
 type Outlook struct {
 	Records    int64 `json:"records"`
@@ -20,8 +20,8 @@ type Outlook struct {
 	Duplicates int64 `json:"duplicates"`
 	// New would be taken over for the first time.
 	New int64 `json:"new"`
-	// Reread were taken over before and say something else under the present rules.
-	Reread int64 `json:"reread"`
+	// Mended were taken over before and say something else under the present rules.
+	Mended int64 `json:"mended"`
 	// Hints would be held until their provider was asked.
 	Hints int64 `json:"hints"`
 	// Dead cannot be taken over, by reason; NewlyDead of them were not kept as dead

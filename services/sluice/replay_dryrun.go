@@ -30,7 +30,7 @@ func (p *replayPlace) dryRun(ctx context.Context) (replaying.DryRun, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	deps := processor.DryRunDeps{Store: p.store, Endpoints: endpoints, Mode: s.Deployment.Mode, Log: log, Now: time.Now}
-	return func(ctx context.Context, topicID [16]byte, ranges []kafka.Range, step func(n int)) (replaying.Answers, error) {
+	return func(ctx context.Context, topicID [16]byte, ranges []kafka.Range, step func(n int)) (*replaying.Outlook, error) {
 		d, err := processor.NewDryRun(ctx, deps, processor.DryRunOptions{TopicID: topicID, Batch: s.Processor.Batch})
 		if err != nil {
 			return nil, err
@@ -42,6 +42,6 @@ func (p *replayPlace) dryRun(ctx context.Context) (replaying.DryRun, error) {
 		if err != nil {
 			return nil, fmt.Errorf("to see what the records would do: %w", err)
 		}
-		return replaying.Outlook{Outlook: d.Report()}, nil
+		return &replaying.Outlook{Outlook: d.Report()}, nil
 	}, nil
 }

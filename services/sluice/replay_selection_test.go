@@ -225,7 +225,7 @@ type planned struct {
 	Digest   string
 	Selected string
 	Outlook  struct {
-		Reread, Revived, Orders, Messages, Corrections int64
+		Mended, Revived, Orders, Messages, Corrections int64
 	}
 	Forecast differing
 }

@@ -7,23 +7,11 @@ import (
 
 	"sluice/pkg/kafka"
 	"sluice/pkg/replay"
-	"sluice/services/sluice/terminal"
 )
-
-// Answers are what a dry run said: what the records would do.
-type Answers interface {
-	// Fresh is how many records were never taken over.
-	Fresh() int64
-	// Agreed is the part of it that was agreed on with a plan: what would change. As
-	// JSON it is the same as long as nothing else would.
-	Agreed() any
-	// Print is for people.
-	Print(p *terminal.Printer)
-}
 
 // DryRun says what the records of some ranges would do, and changes nothing. step
 // hears of every record read.
-type DryRun func(ctx context.Context, topicID [16]byte, ranges []kafka.Range, step func(n int)) (Answers, error)
+type DryRun func(ctx context.Context, topicID [16]byte, ranges []kafka.Range, step func(n int)) (*Outlook, error)
 
 // Document is a plan as it is shown, agreed on and kept.
 type Document struct {
@@ -32,8 +20,8 @@ type Document struct {
 	replay.Plan
 	Records int64 `json:"records"`
 	Ahead   int64 `json:"ahead"`
-	// Answers are the dry run's; nil: there was none.
-	Answers Answers `json:"dry_run,omitempty"`
+	// Outlook is the dry run's; nil: there was none.
+	Outlook *Outlook `json:"dry_run,omitempty"`
 	// Seconds is about how long it will take, at Rate records a second if they are known.
 	Seconds  float64 `json:"estimated_seconds"`
 	Rate     float64 `json:"rate"`
@@ -68,10 +56,10 @@ func (p *Place) Plan(ctx context.Context, asked Asked, dry DryRun, begin func(re
 	fresh := int64(0)
 	if dry != nil && d.Records > 0 {
 		begin(d.Records)
-		if d.Answers, err = dry(ctx, topicID, d.ranges(), step); err != nil {
+		if d.Outlook, err = dry(ctx, topicID, d.ranges(), step); err != nil {
 			return nil, err
 		}
-		agreed, fresh = d.Answers.Agreed(), d.Answers.Fresh()
+		agreed, fresh = d.Outlook.Agreed(), d.Outlook.Fresh()
 	}
 	measured, err := p.Rate(ctx)
 	if err != nil {

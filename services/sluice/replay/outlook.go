@@ -14,7 +14,7 @@ import (
 type Outlook struct{ processor.Outlook }
 
 // Fresh is how many records were never taken over.
-func (o Outlook) Fresh() int64 { return o.New + o.Reread }
+func (o Outlook) Fresh() int64 { return o.New + o.Mended }
 
 // Agreed leaves out what grows with live traffic, which is known by the time that it
 // is looked at again and changes nothing: how many records there are, duplicates, dead
@@ -40,7 +40,7 @@ func (o Outlook) Print(p *terminal.Printer) {
 		n    int64
 	}{
 		{"  applied", o.Applied}, {"  no change", o.NoChange}, {"  of the other mode", o.OtherMode}, {"  held", sum(o.Held)},
-		{"read anew, and saying something else", o.Reread}, {"events that would be judged otherwise", turned(o.Older)},
+		{"read anew, and saying something else", o.Mended}, {"events that would be judged otherwise", turned(o.Older)},
 		{"held until their provider is asked", o.Hints}, {"dead letters", sum(o.Dead)}, {"  of them not kept before", o.NewlyDead},
 		{"dead letters that can be read now", o.Revived}, {"without a body", o.Tombstones},
 	} {

@@ -39,10 +39,10 @@ func (d *Document) Print(p *terminal.Printer, again string) {
 		}
 		p.Line("\n  %s; at %.0f records/s, %s", terminal.Roughly(time.Duration(d.Seconds*float64(time.Second))), d.Rate, how)
 		p.Title("What the records would do")
-		if d.Answers == nil {
+		if d.Outlook == nil {
 			p.Line("  nobody looked: --no-dry-run; events that were taken over change nothing")
 		} else {
-			d.Answers.Print(p)
+			d.Outlook.Print(p)
 		}
 	}
 	notes(p, "Worth knowing", p.Yellow, d.Notices)
@@ -182,18 +182,18 @@ func (s Status) totals(p *terminal.Printer) {
 	}
 	var plan struct {
 		Records int64              `json:"records"`
-		Answers *processor.Outlook `json:"dry_run"`
+		Outlook *processor.Outlook `json:"dry_run"`
 	}
 	_ = json.Unmarshal(s.Plan, &plan) // an older program's may say less
 	rows := [][]string{{"", "planned", "done"}, {"read again", fmt.Sprint(plan.Records), fmt.Sprint(s.Read)}}
 	planned := func(of func(processor.Outlook) int64) string {
-		if plan.Answers == nil {
+		if plan.Outlook == nil {
 			return "?"
 		}
-		return fmt.Sprint(of(*plan.Answers))
+		return fmt.Sprint(of(*plan.Outlook))
 	}
 	rows = append(rows,
-		[]string{"taken over as new", planned(func(o processor.Outlook) int64 { return o.New + o.Reread }), fmt.Sprint(s.Did.Applied + s.Did.NoChange + s.Did.Held)},
+		[]string{"taken over as new", planned(func(o processor.Outlook) int64 { return o.New + o.Mended }), fmt.Sprint(s.Did.Applied + s.Did.NoChange + s.Did.Held)},
 		[]string{"messages of orders", planned(func(o processor.Outlook) int64 { return o.Messages }), fmt.Sprint(s.Did.Changes)},
 		[]string{"effects", planned(func(o processor.Outlook) (n int64) {
 			for _, e := range o.Effects {

@@ -150,7 +150,7 @@ func (k shelf) apply(t *rapid.T, facts []postgres.Fact) (written, unlearnt int) 
 			}
 			for i, v := range a.Verdicts {
 				f := &facts[i]
-				if f.Endpoint == "psp" && (f.Reread == nil || slices.Contains(a.Added, i)) && v.Verdict != order.Duplicate {
+				if f.Endpoint == "psp" && (f.Anew == nil || slices.Contains(a.Added, i)) && v.Verdict != order.Duplicate {
 					a.Moved.Add(f.AppendedAt, f.Endpoint, v.Verdict, 1)
 				}
 				if v.Verdict != order.Duplicate && a.OrderNos[i] != 0 {
@@ -216,9 +216,9 @@ func TestReadingAnewEndsWhereAFoldFromScratchEnds(t *testing.T) {
 		decided := slices.DeleteFunc(slices.Clone(m.decisions), func(d order.Entry) bool { return !mended.decide(t, d) })
 		anew := slices.Clone(m.right)
 		for i := range anew {
-			anew[i].Reread = &postgres.Reread{OrderID: m.wrong[i].OrderID, Payment: m.wrong[i].Payment, Added: true}
+			anew[i].Anew = &postgres.Anew{OrderID: m.wrong[i].OrderID, Payment: m.wrong[i].Payment, Added: true}
 			if no := mended.holder(t, anew[i].Hash); no != 0 {
-				anew[i].Reread.OrderNos = []int64{no}
+				anew[i].Anew.OrderNos = []int64{no}
 			}
 		}
 		for round, unlearnt := 0, 1; unlearnt > 0; round++ {

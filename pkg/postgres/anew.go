@@ -13,14 +13,14 @@ import (
 	"sluice/pkg/postgres/internal/dbgen"
 )
 
-// Reread says that an event's bytes were read anew, and its fact is what they say
+// Anew says that an event's bytes were read anew, and its fact is what they say
 // under the present rules: it takes the place of the reading in the set that has the
 // event. The fact may lead to another order, or to none (KindNone without order and
 // payment: the event states nothing any more, and stays where it is). An event that
 // no set has is added, if it states anything. What a person decided about the event
 // goes with it; where a person put it, it stays. Its hash and the hour in which it
 // counts stay, so that nothing is done or counted twice.
-type Reread struct {
+type Anew struct {
 	// OrderID, Payment and OrderNos lead to where the event may be, beside where the
 	// new reading leads: what the record's headers name, and what a search found.
 	OrderID, Payment string
@@ -34,16 +34,16 @@ type Reread struct {
 }
 
 // wants: the event is one of those that are to be read anew.
-func (r *Reread) wants(hs []dbgen.FindHoldingsRow) bool {
+func (r *Anew) wants(hs []dbgen.FindHoldingsRow) bool {
 	if len(hs) == 0 {
 		return r.Added
 	}
 	return r.Verdicts == nil || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return slices.Contains(r.Verdicts, order.Verdict(h.Verdict)) })
 }
 
-// rereads is what an Apply must know of the events that are read anew, before it
+// anewFacts is what an Apply must know of the events that are read anew, before it
 // takes any lock on an order. nil: there are none.
-type rereads struct {
+type anewFacts struct {
 	// holders are the sets that have an event, by the place of the fact that counts.
 	holders map[int][]dbgen.FindHoldingsRow
 	// homes are the orders in which events stay whatever they say.
@@ -61,21 +61,21 @@ type rereads struct {
 	lost     int // of those that follow nobody
 }
 
-// errReread: a set changed between the search for an event and the lock on its order.
-var errReread = errors.New("an event's place changed while its locks were awaited")
+// errMeanwhile: a set changed between the search for an event and the lock on its order.
+var errMeanwhile = errors.New("an event's place changed while its locks were awaited")
 
-// rereads looks for the events that are read anew. It makes nothing and locks nothing.
-func (tx Tx) rereads(ctx context.Context, facts []Fact, nos map[string]int16) (*rereads, error) {
+// findAnew looks for the events that are read anew. It makes nothing and locks nothing.
+func (tx Tx) findAnew(ctx context.Context, facts []Fact, nos map[string]int16) (*anewFacts, error) {
 	places := map[[16]byte][]int{}
 	for i := range facts {
-		if facts[i].Reread != nil {
+		if facts[i].Anew != nil {
 			places[facts[i].Hash] = append(places[facts[i].Hash], i)
 		}
 	}
 	if len(places) == 0 {
 		return nil, nil
 	}
-	a := &rereads{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{}, nothing: map[int]bool{},
+	a := &anewFacts{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{}, nothing: map[int]bool{},
 		leaving: map[[16]byte]bool{}, unlearnt: map[home]bool{}, follows: map[payment]stray{}}
 	orders, holders, err := tx.findHolders(ctx, facts, nos, places)
 	if err != nil {
@@ -96,7 +96,7 @@ func (tx Tx) rereads(ctx context.Context, facts []Fact, nos map[string]int16) (*
 			continue
 		}
 		f := &facts[best]
-		if !f.Reread.wants(hs) {
+		if !f.Anew.wants(hs) {
 			a.idle[best] = true
 			continue
 		}
@@ -129,7 +129,7 @@ func choose(facts []Fact, at []int, hs []dbgen.FindHoldingsRow) int {
 	best := -1
 	for _, i := range at {
 		f := &facts[i]
-		if f.Reread.SameBytes || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return h.Partition == f.Partition && h.RecordOffset == f.Offset }) {
+		if f.Anew.SameBytes || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return h.Partition == f.Partition && h.RecordOffset == f.Offset }) {
 			best = i
 			break
 		}
@@ -172,17 +172,17 @@ func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16
 	for _, at := range places {
 		for _, i := range at {
 			f := &facts[i]
-			for _, id := range [...]string{f.OrderID, f.Reread.OrderID} {
+			for _, id := range [...]string{f.OrderID, f.Anew.OrderID} {
 				if id != "" {
 					orders[id] = 0
 				}
 			}
-			for _, id := range [...]string{f.Payment, f.Reread.Payment} {
+			for _, id := range [...]string{f.Payment, f.Anew.Payment} {
 				if id != "" {
 					payments[payment{nos[f.Source], id}] = link{}
 				}
 			}
-			for _, no := range f.Reread.OrderNos {
+			for _, no := range f.Anew.OrderNos {
 				candidates[no] = true
 			}
 		}
@@ -230,7 +230,7 @@ func (tx Tx) linkedByPeople(ctx context.Context, hashes [][16]byte) (map[[16]byt
 }
 
 // unlearn finds the payments that nothing but what leaves said to belong to an order.
-func (tx Tx) unlearn(ctx context.Context, a *rereads, left []int64) error {
+func (tx Tx) unlearn(ctx context.Context, a *anewFacts, left []int64) error {
 	if len(left) == 0 {
 		return nil
 	}
@@ -252,12 +252,12 @@ func (tx Tx) unlearn(ctx context.Context, a *rereads, left []int64) error {
 }
 
 // forgets: nothing says any more that the payment belongs to the order it leads to.
-func (a *rereads) forgets(p payment, l link) bool {
+func (a *anewFacts) forgets(p payment, l link) bool {
 	return a != nil && l.linked && a.unlearnt[home{p, l.orderNo}]
 }
 
 // forget lets payments lead to where they are wanted now, or to stubs of their own.
-func (tx Tx) forget(ctx context.Context, ps []payment, wanted map[payment]int64, links map[payment]link, a *rereads) error {
+func (tx Tx) forget(ctx context.Context, ps []payment, wanted map[payment]int64, links map[payment]link, a *anewFacts) error {
 	if len(ps) == 0 {
 		return nil
 	}
@@ -292,7 +292,7 @@ func (tx Tx) forget(ctx context.Context, ps []payment, wanted map[payment]int64,
 }
 
 // placed: routing does not decide where the fact belongs.
-func (a *rereads) placed(i int) bool {
+func (a *anewFacts) placed(i int) bool {
 	if a == nil {
 		return false
 	}
@@ -301,7 +301,7 @@ func (a *rereads) placed(i int) bool {
 }
 
 // touch adds the orders that events leave or stay in.
-func (a *rereads) touch(orders map[int64]bool) {
+func (a *anewFacts) touch(orders map[int64]bool) {
 	if a == nil {
 		return
 	}
@@ -329,22 +329,22 @@ type stray struct {
 
 // put brings the new readings into the sets, under the locks of their orders. added
 // are the places of those that no set had, and changed of all that are written.
-func (a *rereads) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, w *writes, nos map[string]int16) (added []int, changed map[int]bool, err error) {
+func (a *anewFacts) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, w *writes, nos map[string]int16) (added []int, changed map[int]bool, err error) {
 	for p, s := range a.follows { // nobody else may have said it meanwhile
 		if orders[s.from].named(p, a.leaving) {
-			return nil, nil, errReread
+			return nil, nil, errMeanwhile
 		}
 	}
 	changed = map[int]bool{}
 	for i := range facts {
 		f := &facts[i]
-		if f.Reread == nil || a.idle[i] {
+		if f.Anew == nil || a.idle[i] {
 			continue
 		}
 		to := orders[r.orderNos[i]]
 		if len(a.holders[i]) == 0 {
 			if to.find(f.Hash) != nil {
-				return nil, nil, errReread
+				return nil, nil, errMeanwhile
 			}
 			to.add(f, nos)
 			added, changed[i] = append(added, i), true
@@ -359,7 +359,7 @@ func (a *rereads) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, w 
 			o := orders[no]
 			m := o.find(f.Hash)
 			if m == nil || m.ReadingHash != h.ReadingHash || m.Partition != h.Partition || m.RecordOffset != h.RecordOffset {
-				return nil, nil, errReread
+				return nil, nil, errMeanwhile
 			}
 			goes := !stays && o != to
 			if !goes && m.says(f) {
@@ -379,10 +379,10 @@ func (a *rereads) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, w 
 }
 
 // drag moves what only a payment led to an order to where the payment leads now.
-func (a *rereads) drag(facts []Fact, orders map[int64]*lockedOrder, w *writes) {
+func (a *anewFacts) drag(facts []Fact, orders map[int64]*lockedOrder, w *writes) {
 	here := map[[16]byte]bool{}
 	for i := range facts {
-		here[facts[i].Hash] = facts[i].Reread != nil && !a.idle[i]
+		here[facts[i].Hash] = facts[i].Anew != nil && !a.idle[i]
 	}
 	for p, s := range a.follows {
 		var along [][16]byte
