@@ -237,6 +237,7 @@ func (c *Consumer) start(ctx context.Context, assigned map[string]map[int32]kgo.
 		if c.opts.Begin != nil {
 			c.opts.Begin(ctx, behind)
 		}
+		c.replays.open([]int32{p}, true)
 	}
 	return assigned, nil
 }
@@ -247,6 +248,7 @@ func (c *Consumer) leave(ctx context.Context, _ *kgo.Client, lost map[string][]i
 	if len(partitions) == 0 {
 		return
 	}
+	c.replays.open(partitions, false)
 	if c.opts.Leave != nil {
 		c.opts.Leave(ctx, partitions)
 	}

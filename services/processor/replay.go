@@ -64,6 +64,7 @@ func (m *member) obey(ctx context.Context) {
 			m.carryOut(ctx, r)
 			m.resume(ctx)
 		}
+		m.settle(ctx)
 		wait := replaysEvery
 		if m.paused || err != nil {
 			wait = pausedEvery
@@ -93,6 +94,16 @@ func (m *member) pause(ctx context.Context, r *postgres.Replay) {
 		if err := m.Store.ReportPaused(ctx, r.ID, m.claimOf(p), m.owner); err != nil {
 			m.refused(p, r, err)
 		}
+	}
+}
+
+// settle tells the group what it should have been told after the last batches: if
+// nothing more comes in, its lag would stay.
+func (m *member) settle(ctx context.Context) {
+	committing, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	if err := m.c.Settle(committing); err != nil && ctx.Err() == nil {
+		m.Log.Warn("offsets that are done are still not in Kafka", "worker", m.owner, "error", err)
 	}
 }
 
@@ -127,17 +138,22 @@ func (m *member) carryOut(ctx context.Context, r *postgres.Replay) {
 		running = *r
 	}
 	var untaken, through []*postgres.ReplayPartition
+	stopped := m.lane.others(running.ID)
 	for _, p := range m.c.Assigned() {
 		rp := running.Partition(p)
+		wanted := rp != nil && !rp.Ended
 		switch {
-		case rp == nil || rp.Ended:
-		case !rp.Taken:
+		case wanted && !rp.Taken:
 			untaken = append(untaken, rp)
-		case !m.lane.adopt(p, running.ID):
+		case m.lane.adopt(p, running.ID, wanted):
+		case m.c.Replaying(p) && wanted: // it was taken, and the answer lost
+			untaken = append(untaken, rp)
+		case m.c.Replaying(p): // it was to be taken, and is not wanted any more
+			stopped = append(stopped, p)
+		case wanted:
 			through = append(through, rp)
 		}
 	}
-	stopped := m.lane.others(running.ID)
 	if len(untaken)+len(stopped) > 0 {
 		_ = m.lane.change(ctx, func() {
 			for _, p := range stopped {
@@ -155,12 +171,13 @@ func (m *member) carryOut(ctx context.Context, r *postgres.Replay) {
 	}
 }
 
-// adopt says that a partition is read for a replay, if it is read at all.
-func (l *lane) adopt(p int32, replay int64) bool {
+// adopt says whether a partition is read again at all; if it is wanted, it is read for
+// the replay from now on.
+func (l *lane) adopt(p int32, replay int64, wanted bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.spans[p]
-	if s != nil {
+	if s != nil && wanted {
 		s.replay = replay
 	}
 	return s != nil
@@ -209,15 +226,13 @@ func (m *member) begin(ctx context.Context, r *postgres.Replay, rp *postgres.Rep
 
 // stop ends a replay that is not wanted any more.
 func (m *member) stop(ctx context.Context, p int32) {
-	s := m.lane.spans[p]
-	if s == nil {
-		return
-	}
 	if err := m.c.EndReplay(ctx, p); err != nil {
 		m.Log.Warn("a replay that was stopped goes on", "worker", m.owner, "partition", p, "error", err)
 		return
 	}
-	m.lane.end(s, "replay was stopped")
+	if s := m.lane.spans[p]; s != nil {
+		m.lane.end(s, "replay was stopped")
+	}
 }
 
 // errAnew: only a new claim begins where a replay wants.

@@ -245,3 +245,89 @@ func TestASkippingReplayLeavesAGapThatSomebodyAnswersFor(t *testing.T) {
 		t.Error("a record that was skipped was applied") // ord_22 is at offset 10
 	}
 }
+
+// A partition is in the group's hands before its lane has begun: the lane may be busy
+// with another's chunk.
+func TestAPartitionWhoseLaneHasNotBegunYetIsNotTakenForReadThrough(t *testing.T) {
+	w := newWorld(t, 4)
+	w.payments(1, 80, 4)
+	p, _ := w.start(small(), w.deps())
+	owns := func(p *Processor, n int64) {
+		t.Helper()
+		w.until("the partitions are shared out", func() bool {
+			return w.number(`SELECT count(*) FROM partitions WHERE owner = '`+p.workers[0].owner+`'`) == n
+		})
+	}
+	owns(p, 4)
+	w.quick()
+	second, stop := w.start(small(), w.deps())
+	owns(second, 2)
+	w.caughtUp()
+	var free []func() // the first record of each partition
+	for p := range 4 {
+		free = append(free, w.hold(fmt.Sprintf("evt_%d", p+1), fmt.Sprintf("ord_%d", p+1)))
+	}
+	id := w.ask(postgres.ReplayTarget{Partition: 0}, postgres.ReplayTarget{Partition: 1}, postgres.ReplayTarget{Partition: 2}, postgres.ReplayTarget{Partition: 3})
+	w.paused(id)
+	w.begin(id)
+	w.until("both lanes wait", func() bool {
+		return w.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 2
+	})
+	stop() // the first gets its partitions while its lane is busy
+	owns(p, 4)
+	for range 100 {
+		p.workers[0].wake()
+		for _, part := range w.asked(id).Partitions {
+			if part.Ended {
+				t.Fatalf("partition %d counts as read, and no record of it was", part.Partition)
+			}
+		}
+	}
+	for _, f := range free {
+		f()
+	}
+	w.over(id, postgres.ReplayDone)
+	w.caughtUp()
+	w.paidOnce(80)
+	if n := testutil.ToFloat64(p.metrics.again.WithLabelValues("known")) + testutil.ToFloat64(p.metrics.again.WithLabelValues("taken")); n != 80 {
+		t.Errorf("%v records were read again, want 80", n)
+	}
+}
+
+// halfTaken has a processor that did the first of two steps of taking partition 0 from
+// its first record on: the group's offset is set, and nothing is read.
+func halfTaken(t *testing.T) (w *world, p *Processor, id int64) {
+	t.Helper()
+	w = newWorld(t, 1)
+	w.payments(1, 20, 1)
+	p, _ = w.start(small(), w.deps())
+	w.caughtUp()
+	id = w.ask(postgres.ReplayTarget{Partition: 0})
+	w.paused(id)
+	if _, err := p.workers[0].lane.Load().c.Replay(t.Context(), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	return w, p, id
+}
+
+func TestAPartitionThatWasTakenThoughTheAnswerWasLostIsReadAllTheSame(t *testing.T) {
+	w, p, id := halfTaken(t)
+	w.exec(`UPDATE replay_partitions SET taken_at = clock_timestamp(), until_offset = 20`)
+	w.begin(id)
+	w.over(id, postgres.ReplayDone)
+	w.caughtUp()
+	if n := testutil.ToFloat64(p.metrics.again.WithLabelValues("known")); n != 20 {
+		t.Errorf("%v records were read again, want 20", n)
+	}
+}
+
+func TestAReplayThatEndsBeforeItsPartitionIsTakenLeavesNoLag(t *testing.T) {
+	w, p, id := halfTaken(t)
+	if err := w.store.AbandonReplay(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.caughtUp()
+	if n := testutil.CollectAndCount(p.metrics.again); n != 0 {
+		t.Error("something was read again")
+	}
+}
