@@ -35,7 +35,7 @@ func (b *batch) leaveDiscarded(ctx context.Context) error {
 		return err
 	}
 	for _, r := range b.records {
-		if discarded[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
+		if discarded[r.place()] {
 			r.die(deadDiscarded, "")
 		}
 	}

@@ -5,8 +5,14 @@
 // record's headers say, apply.go settles records, batch.go is the transaction,
 // reading.go reads the bodies of what is new, fate.go decides what an error means.
 // member.go and lane.go are the two lanes of a worker in the group: what is new, and
-// beside it what was applied before and is read again. replay.go does what `sluice
-// replay` asks for. chores.go is the rest.
+// beside it what was applied before and is read again, of which sift.go lets through
+// only what is not done with. replay.go does what `sluice replay` asks for. chores.go is
+// the rest.
+//
+// The same batch serves others too: again.go looks again at records that somebody
+// selected, and anew.go reads the bodies of known events anew; dryrun.go is the batch on
+// tables in memory, and outlook.go what it would have done; readable.go says what a dead
+// letter says by the present rules.
 package processor
 
 import (

@@ -45,7 +45,7 @@ func readItems(e endpoint.Endpoint, items []lookup.Item, now time.Time) (out []l
 			switch {
 			case f.Mode != "" && f.Mode != e.Mode:
 				other = true
-			case f.Fact != order.KindNone && f.Fact != order.KindPending:
+			case decides(f.Fact):
 				l.facts = append(l.facts, f)
 			}
 		}
@@ -60,6 +60,9 @@ func readItems(e endpoint.Endpoint, items []lookup.Item, now time.Time) (out []l
 	}
 	return out, t
 }
+
+// decides: a fact of that kind says something about its order.
+func decides(k order.Kind) bool { return k != order.KindNone && k != order.KindPending }
 
 // own makes the record of a provider's own event as the webhook of it would have made
 // it, but for the signature: nobody has signed it, and we have asked for it ourselves.

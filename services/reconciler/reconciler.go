@@ -5,7 +5,13 @@
 // Its path: each source (source.go) claims open look-ups from the store and hands
 // them to askers; one look-up is asked (ask.go) as pkg/lookup says, at the account's
 // rate (pace.go); its facts are produced and acknowledged (facts.go); only then is the
-// look-up answered. What is no answer is tried again, later each time.
+// look-up answered. What is no answer is tried again, later each time (backoff.go), and
+// a source that answers nothing is left alone for a while (breaker.go).
+//
+// Beside hints it asks about orders that hang (hanging.go), and goes through what
+// providers list for what never arrived: sweep.go does it, listed.go holds a page
+// against what is known. drift.go compares a day with the provider's for a person,
+// and difference.go says what differs.
 package reconciler
 
 import (
