@@ -132,9 +132,7 @@ func (s auditSpan) run(ctx context.Context, auditor *audit.Auditor, out io.Write
 			p = terminal.New(io.Discard)
 		}
 		findings, err = report.Examine(ctx, auditor, func(total int) { bar = p.Bar(total) }, func(n int) { bar.Add(n) })
-		if bar != nil {
-			bar.End()
-		}
+		end(&bar)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -83,10 +82,12 @@ func (d driftCmd) Run(ctx context.Context, c *console) error {
 		return usageError{fmt.Errorf("--day: %q is no day like 2026-11-29", d.Day)}
 	case d.Feed && strings.TrimSpace(d.Reason) == "":
 		return usageError{errors.New("--feed needs --reason: it is written into the audit log")}
-	case d.Feed && strings.TrimSpace(d.As) == "":
-		return usageError{errors.New("say who you are: --as NAME")}
 	case !d.Feed && d.Reason != "":
 		return usageError{errors.New("--reason is for --feed: nothing is changed without it")}
+	case d.Feed:
+		if err := named(d.As); err != nil {
+			return usageError{err}
+		}
 	}
 	e, err := running(d.DataDir)
 	if err != nil {
@@ -184,9 +185,9 @@ func (d driftCmd) compare(ctx context.Context, c *console, t driftTools, day tim
 	}
 	span := lookup.Span{Since: day, Until: day.AddDate(0, 0, 1)}
 	for _, name := range names {
-		bar := newSteps(c, d.JSON)
+		bar := steps{printer: d.progress(c.out)}
 		found, err := t.Drift(ctx, name, span, bar.to)
-		bar.end()
+		end(&bar.bar)
 		if err != nil {
 			return report, fmt.Errorf("compare source %s: %w", name, err)
 		}
@@ -224,14 +225,6 @@ type steps struct {
 	done    int
 }
 
-func newSteps(c *console, quiet bool) *steps {
-	out := c.out
-	if quiet {
-		out = io.Discard
-	}
-	return &steps{printer: terminal.New(out)}
-}
-
 func (s *steps) to(done, total int) {
 	if total == 0 {
 		return // a list does not say how long it is
@@ -241,10 +234,4 @@ func (s *steps) to(done, total int) {
 	}
 	s.bar.Add(done - s.done)
 	s.done = done
-}
-
-func (s *steps) end() {
-	if s.bar != nil {
-		s.bar.End()
-	}
 }

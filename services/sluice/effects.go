@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"sluice/pkg/effect"
@@ -127,8 +126,8 @@ func (r effectsAgainCmd) Run(ctx context.Context, c *console) error {
 	if (len(r.Keys) == 0) == (r.Failed == "") {
 		return usageError{errors.New("name keys, or --failed EFFECT")}
 	}
-	if strings.TrimSpace(r.As) == "" {
-		return usageError{errors.New("say who you are: --as NAME")}
+	if err := named(r.As); err != nil {
+		return usageError{err}
 	}
 	var keys []effect.Key
 	for _, text := range r.Keys {

@@ -88,13 +88,6 @@ func (x explainCmd) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-func end(bar **terminal.Bar) {
-	if *bar != nil {
-		(*bar).End()
-		*bar = nil
-	}
-}
-
 func topics(ctx context.Context, e environment) (*explain.Topics, string) {
 	cfg, err := read[kafka.Config](e)
 	if err != nil {

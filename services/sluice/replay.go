@@ -72,12 +72,8 @@ func (a replayActs) check() error {
 		return errors.New("--plan names the plan to carry out; it needs --execute")
 	case !a.Execute:
 		return nil
-	case strings.TrimSpace(a.Reason) == "":
-		return errors.New("say why: --reason TEXT")
-	case strings.TrimSpace(a.As) == "":
-		return errors.New("say who you are: --as NAME")
 	}
-	return nil
+	return accountable(a.As, a.Reason)
 }
 
 // errUnagreed: nobody said yes to the plan.

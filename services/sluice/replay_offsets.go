@@ -201,7 +201,7 @@ func (o replayOffsets) run(ctx context.Context, c *console, acts replayActs, d d
 	if err != nil {
 		return usageError{err}
 	}
-	plan, err := o.plan(ctx, c, place, asked, d.JSON)
+	plan, err := o.plan(ctx, c, place, asked, d)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (o replayOffsets) run(ctx context.Context, c *console, acts replayActs, d d
 		return err
 	}
 	if time.Since(made) > thinking {
-		now, err := o.plan(ctx, c, place, asked, d.JSON)
+		now, err := o.plan(ctx, c, place, asked, d)
 		if err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (o replayOffsets) run(ctx context.Context, c *console, acts replayActs, d d
 }
 
 // plan makes the plan, with a bar while the records are looked at.
-func (o replayOffsets) plan(ctx context.Context, c *console, place *replayPlace, asked replaying.Asked, quiet bool) (*replaying.Document, error) {
+func (o replayOffsets) plan(ctx context.Context, c *console, place *replayPlace, asked replaying.Asked, d desk) (*replaying.Document, error) {
 	var dry replaying.DryRun
 	if o.DryRun && !o.Export {
 		var err error
@@ -250,23 +250,14 @@ func (o replayOffsets) plan(ctx context.Context, c *console, place *replayPlace,
 			return nil, fmt.Errorf("to see what the records would do: %w (--no-dry-run does without)", err)
 		}
 	}
-	p := terminal.New(c.out)
-	if quiet {
-		p = terminal.New(io.Discard)
-	}
 	var bar *terminal.Bar
-	plan, err := place.Plan(ctx, asked, dry, func(records int64) { bar = p.Bar(int(records)) }, func(n int) { bar.Add(n) })
-	if bar != nil {
-		bar.End()
-	}
+	plan, err := place.Plan(ctx, asked, dry, func(records int64) { bar = d.progress(c.out).Bar(int(records)) }, func(n int) { bar.Add(n) })
+	end(&bar)
 	return plan, err
 }
 
 func (o replayOffsets) execute(ctx context.Context, c *console, place *replayPlace, plan *replaying.Document, acts replayActs, d desk) error {
-	p := terminal.New(c.out)
-	if d.JSON {
-		p = terminal.New(io.Discard)
-	}
+	p := d.progress(c.out)
 	id, err := place.Execute(ctx, replaying.Order{Plan: plan, Who: acts.As, Reason: acts.Reason, Patience: o.Wait,
 		Say: func(stage string) { p.Line("%s", stage) }})
 	if errors.Is(err, context.Canceled) {
@@ -284,11 +275,7 @@ func (o replayOffsets) execute(ctx context.Context, c *console, place *replayPla
 
 // follow shows a replay's progress until it ends.
 func follow(ctx context.Context, c *console, place *replayPlace, id int64, d desk) error {
-	p := terminal.New(c.out)
-	if d.JSON {
-		p = terminal.New(io.Discard)
-	}
-	bar := p.Bar(1)
+	bar := d.progress(c.out).Bar(1)
 	now, err := place.Follow(ctx, id, func(now replaying.Progress) { bar.At(now.Read, now.Total, now.Note()) })
 	bar.End()
 	if errors.Is(err, context.Canceled) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -67,13 +66,7 @@ func heldReason(name string) (order.Reason, error) {
 
 // asked reads the flags; span is the target's, if there is one.
 func (s replaySelection) asked(span *replay.Target) (sel again.Selection, anew *processor.Anew, err error) {
-	ways := 0
-	for _, given := range []bool{s.Event != "", s.Order != "", s.Held, s.DeadLetters, s.ofSpan()} {
-		if given {
-			ways++
-		}
-	}
-	switch {
+	switch ways := count(s.Event != "", s.Order != "", s.Held, s.DeadLetters, s.ofSpan()); {
 	case ways > 1:
 		err = errors.New("--event, --order, --held, --dead-letters and --provider are different selections; give one")
 	case ways == 0 && s.Source != "":
@@ -261,15 +254,6 @@ func targetWords(t replay.Target, words string) string {
 	return words
 }
 
-// progress is a bar, if there is anybody to see it.
-func progress(c *console, quiet bool, total int) *terminal.Bar {
-	p := terminal.New(c.err)
-	if quiet {
-		p = terminal.New(io.Discard)
-	}
-	return p.Bar(total)
-}
-
 // plan finds out what looking would do by a dry run, and of what is read anew also, in
 // a shadow of the live orders, what each order would come to.
 func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words string, d desk) (*selectionPlan, error) {
@@ -280,7 +264,7 @@ func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words 
 	if err != nil {
 		return nil, err
 	}
-	bar = progress(c, d.JSON, int(n))
+	bar = d.progress(c.err).Bar(int(n))
 	outlook, tally, err := l.source.Outlook(ctx, sel, processor.DryRunDeps{Store: l.store, Endpoints: l.deps.Endpoints, Mode: l.deps.Mode, Log: l.deps.Log, Now: l.deps.Now}, l.deps.Anew, bar.Add)
 	end(&bar)
 	if err != nil {
@@ -295,7 +279,7 @@ func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words 
 			return nil, err
 		}
 		f, err := l.source.Forecast(ctx, sel, l.deps, again.Shadowing{Database: l.settings.Database, Effects: rules,
-			Total: func(n int) { bar = progress(c, d.JSON, n) }, Step: func(n int) { bar.Add(n) }})
+			Total: func(n int) { bar = d.progress(c.err).Bar(n) }, Step: func(n int) { bar.Add(n) }})
 		if err != nil {
 			return nil, err
 		}
@@ -325,7 +309,7 @@ func (l *look) execute(ctx context.Context, c *console, sel again.Selection, pla
 	if err != nil {
 		return err
 	}
-	bar := progress(c, d.JSON, int(n))
+	bar := d.progress(c.err).Bar(int(n))
 	done, err := l.source.Look(ctx, sel, l.deps, bar.Add)
 	bar.End()
 	entry.Action, entry.After = action+".done", done

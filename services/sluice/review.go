@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"sluice/pkg/order"
@@ -21,35 +19,6 @@ type reviewCmd struct {
 	Dismiss reviewDismissCmd `cmd:"" help:"The held event or dead letter counts for nothing; of other items: seen."`
 	Link    reviewLinkCmd    `cmd:"" help:"The held event belongs to another order."`
 	Refetch reviewRefetchCmd `cmd:"" help:"Have the provider asked; the event stays held until it answers."`
-}
-
-// desk is where every review command finds the database.
-type desk struct {
-	JSON    bool   `help:"For programs." name:"json"`
-	DataDir string `help:"Of a running sluice dev, for what the environment does not say." default:".sluice"`
-}
-
-func (d desk) open(ctx context.Context) (*postgres.Store, error) {
-	e, err := running(d.DataDir)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := read[postgres.Config](e)
-	if err != nil {
-		return nil, err
-	}
-	return postgres.Open(ctx, cfg, 2)
-}
-
-// say prints a result for programs, or for people.
-func (d desk) say(c *console, result any, people func(*terminal.Printer)) error {
-	if !d.JSON {
-		people(terminal.New(c.out))
-		return nil
-	}
-	enc := json.NewEncoder(c.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(result)
 }
 
 type reviewListCmd struct {
@@ -130,8 +99,8 @@ Examples:
 }
 
 func (r reviewClaimCmd) Run(ctx context.Context, c *console) error {
-	if strings.TrimSpace(r.As) == "" {
-		return errors.New("say who you are: --as NAME")
+	if err := named(r.As); err != nil {
+		return err
 	}
 	store, err := r.open(ctx)
 	if err != nil {

@@ -51,14 +51,8 @@ var errDiffers = errors.New("the shadow differs from the live orders")
 
 // target reads the flags.
 func (s shadowCmd) target(now time.Time) (t replay.Target, err error) {
-	ways := 0
-	for _, given := range []bool{s.ToEarliest, s.ToDatetime != "", s.ByDuration != "", s.ToOffset != nil, s.Whole} {
-		if given {
-			ways++
-		}
-	}
 	switch {
-	case ways != 1:
+	case count(s.ToEarliest, s.ToDatetime != "", s.ByDuration != "", s.ToOffset != nil, s.Whole) != 1:
 		return t, errors.New("say which span, one of --to-earliest, --to-datetime, --by-duration, --to-offset, --whole")
 	case s.Whole && (s.Partitions != nil || s.Provider != ""):
 		return t, errors.New("--whole means every partition and every provider")
@@ -98,7 +92,7 @@ func (s shadowCmd) Run(ctx context.Context, c *console) error {
 	l.deps.Anew = &processor.Anew{}
 	var bar *terminal.Bar
 	f, err := l.source.Forecast(ctx, again.Selection{Span: &target, Provider: s.Provider}, l.deps, again.Shadowing{Database: l.settings.Database, Effects: rules,
-		Whole: s.Whole, Keep: s.Keep, Total: func(n int) { bar = progress(c, s.JSON, n) }, Step: func(n int) { bar.Add(n) }})
+		Whole: s.Whole, Keep: s.Keep, Total: func(n int) { bar = s.progress(c.err).Bar(n) }, Step: func(n int) { bar.Add(n) }})
 	end(&bar)
 	if err != nil {
 		return err
