@@ -48,7 +48,7 @@ func (m *member) obey(ctx context.Context) {
 	defer m.resume(context.WithoutCancel(ctx))
 	var until time.Time // a pause ends by itself, without the database too
 	for ctx.Err() == nil {
-		r, err := m.Store.OpenReplay(ctx, m.c.TopicID())
+		paused, err := m.look(ctx, &until)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -57,11 +57,7 @@ func (m *member) obey(ctx context.Context) {
 			if m.paused && !time.Now().Before(until) {
 				m.resume(ctx)
 			}
-		case r != nil && r.Paused:
-			until = time.Now().Add(postgres.PauseLease)
-			m.pause(ctx, r)
-		default:
-			m.carryOut(ctx, r)
+		case !paused:
 			m.resume(ctx)
 		}
 		m.settle(ctx)
@@ -75,6 +71,29 @@ func (m *member) obey(ctx context.Context) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// look does what is asked for now, and says whether that is to pause. until is when a
+// pause ends if nobody says anything more; a database that does not even say no is not
+// waited for any longer.
+func (m *member) look(ctx context.Context, until *time.Time) (paused bool, err error) {
+	patience := postgres.PauseLease
+	if m.paused {
+		patience = max(time.Until(*until), time.Second)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := m.Store.OpenReplay(ctx, m.c.TopicID())
+	if err != nil {
+		return false, err
+	}
+	if r != nil && r.Paused {
+		*until = time.Now().Add(postgres.PauseLease)
+		m.pause(ctx, r)
+		return true, nil
+	}
+	m.carryOut(ctx, r)
+	return false, nil
 }
 
 // pause stops both lanes, each after what it has under way, and reports every

@@ -331,3 +331,28 @@ func TestAReplayThatEndsBeforeItsPartitionIsTakenLeavesNoLag(t *testing.T) {
 		t.Error("something was read again")
 	}
 }
+
+// Whoever asked is gone, and the database does not even say no.
+func TestAPauseEndsThoughTheDatabaseDoesNotAnswer(t *testing.T) {
+	w := newWorld(t, 1)
+	patient, err := postgres.Open(t.Context(), postgres.Config{URL: w.database.URL + "&lock_timeout=0&statement_timeout=0"}, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(patient.Close)
+	w.store = patient
+	w.payments(1, 5, 1)
+	w.start(small(), w.deps())
+	w.caughtUp()
+	w.paused(w.ask(postgres.ReplayTarget{Partition: 0}))
+	tx, err := w.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.Exec(`LOCK TABLE replays`); err != nil {
+		t.Fatal(err)
+	}
+	w.payments(6, 1, 1)
+	w.until("live traffic goes on", func() bool { return w.status("ord_6") == order.Paid })
+}
