@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,6 +108,11 @@ type Place struct {
 	Offset    int64
 }
 
+// Compare orders places by partition, then by offset.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Partition, q.Partition), cmp.Compare(p.Offset, q.Offset))
+}
+
 // SettleDeadLetters closes the dead letters that lie at places, because a replay
 // could read them and took them over, and takes them out of the books. One that was
 // sent again is taken over like any other if its copy has not been; one that a
@@ -164,13 +170,19 @@ type Span struct {
 	First, Last int64
 }
 
+// spanColumns are spans as arguments of a query that joins them.
+func spanColumns(spans []Span) (partitions []int32, firsts, lasts []int64) {
+	for _, s := range spans {
+		partitions, firsts, lasts = append(partitions, s.Partition), append(firsts, s.First), append(lasts, s.Last)
+	}
+	return partitions, firsts, lasts
+}
+
 // DiscardedAmong returns where in spans of a topic letters lie that a person has
 // discarded: a replay must leave them. It costs one probe of a small index a span.
 func (tx Tx) DiscardedAmong(ctx context.Context, topicID [16]byte, spans []Span) (discarded map[Place]bool, err error) {
 	arg := dbgen.DiscardedDeadLettersParams{TopicID: uuid(topicID)}
-	for _, s := range spans {
-		arg.Partitions, arg.Firsts, arg.Lasts = append(arg.Partitions, s.Partition), append(arg.Firsts, s.First), append(arg.Lasts, s.Last)
-	}
+	arg.Partitions, arg.Firsts, arg.Lasts = spanColumns(spans)
 	rows, err := tx.q.DiscardedDeadLetters(ctx, arg)
 	if err != nil {
 		return nil, fmt.Errorf("find discarded dead letters: %w", err)

@@ -45,6 +45,15 @@ const selectEntry = `
 	FROM order_events e JOIN names n ON n.name_no = e.source_no JOIN names m ON m.name_no = e.endpoint_no
 	LEFT JOIN held_events h ON h.order_no = e.order_no AND h.event_hash = e.event_hash `
 
+// fromLetters are the dead letters that nobody could take over since, and nobody has
+// discarded.
+const fromLetters = `FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
+	WHERE d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded' `
+
+const selectLetter = `
+	SELECT d.partition, d.record_offset, d.topic_id, 0::bigint, NULL::uuid, '', '', m.name, d.appended_at, 'dead_letters', d.record_key, d.record_headers, d.body
+	` + fromLetters
+
 // SelectOrder returns the records of every event in an order's set, the oldest first;
 // ErrNoOrder if the order is unknown.
 func (s *Store) SelectOrder(ctx context.Context, orderID string) ([]Selected, error) {
@@ -79,20 +88,14 @@ func (s *Store) SelectHeld(ctx context.Context, reason order.Reason, behind *Sel
 // over since, or discarded, is none of them.
 func (s *Store) SelectDeadLetters(ctx context.Context, endpoint, reason string, behind *Selected, limit int) ([]Selected, error) {
 	behind = cmp.Or(behind, &Selected{Place: Place{Partition: -1}})
-	return s.selected(ctx, `
-		SELECT d.partition, d.record_offset, d.topic_id, 0::bigint, NULL::uuid, '', '', m.name, d.appended_at, 'dead_letters', d.record_key, d.record_headers, d.body
-		FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
-		WHERE d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded' AND ($1 = '' OR m.name = $1) AND ($2 = '' OR d.reason = $2)
+	return s.selected(ctx, selectLetter+`AND ($1 = '' OR m.name = $1) AND ($2 = '' OR d.reason = $2)
 		  AND (d.topic_id, d.partition, d.record_offset) > ($3, $4, $5)
 		ORDER BY d.topic_id, d.partition, d.record_offset LIMIT $6`, endpoint, reason, uuid(behind.TopicID), behind.Partition, behind.Offset, limit)
 }
 
 // SelectDeadLettersOf returns the dead letters whose key is an event's id, likewise.
 func (s *Store) SelectDeadLettersOf(ctx context.Context, id string) ([]Selected, error) {
-	return s.selected(ctx, `
-		SELECT d.partition, d.record_offset, d.topic_id, 0::bigint, NULL::uuid, '', '', m.name, d.appended_at, 'dead_letters', d.record_key, d.record_headers, d.body
-		FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
-		WHERE d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded' AND d.record_key = convert_to($1, 'UTF8')
+	return s.selected(ctx, selectLetter+`AND d.record_key = convert_to($1, 'UTF8')
 		ORDER BY d.topic_id, d.partition, d.record_offset`, id)
 }
 
@@ -190,10 +193,7 @@ func (s *Shadow) IndexEntries(ctx context.Context, spans []Span) (EntryIndex, er
 }
 
 func indexEntries(ctx context.Context, q querier, table string, spans []Span) (index EntryIndex, err error) {
-	partitions, firsts, lasts := make([]int32, len(spans)), make([]int64, len(spans)), make([]int64, len(spans))
-	for i, sp := range spans {
-		partitions[i], firsts[i], lasts[i] = sp.Partition, sp.First, sp.Last
-	}
+	partitions, firsts, lasts := spanColumns(spans)
 	rows, err := q.Query(ctx, `
 		SELECT e.order_no, e.event_hash FROM `+table+` e
 		JOIN (SELECT unnest($1::int[]) AS partition, unnest($2::bigint[]) AS first, unnest($3::bigint[]) AS last) u
@@ -234,15 +234,14 @@ func (tx Tx) LockReplayWriter(ctx context.Context) error {
 	return nil
 }
 
-// CountHeld is how many events SelectHeld finds.
-func (s *Store) CountHeld(ctx context.Context, reason order.Reason) (n int64, err error) {
+// CountSelectedHeld is how many events SelectHeld finds.
+func (s *Store) CountSelectedHeld(ctx context.Context, reason order.Reason) (n int64, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM held_events WHERE $1 = 0 OR reason = $1`, int16(reason)).Scan(&n)
 	return n, wrap("count held events", err)
 }
 
-// CountLookedFor is how many letters SelectDeadLetters finds.
-func (s *Store) CountLookedFor(ctx context.Context, endpoint, reason string) (n int64, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM dead_letters d JOIN names m ON m.name_no = d.endpoint_no
-		WHERE d.revived_at IS NULL AND d.settled_as IS DISTINCT FROM 'discarded' AND ($1 = '' OR m.name = $1) AND ($2 = '' OR d.reason = $2)`, endpoint, reason).Scan(&n)
+// CountSelectedDeadLetters is how many letters SelectDeadLetters finds.
+func (s *Store) CountSelectedDeadLetters(ctx context.Context, endpoint, reason string) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT count(*) `+fromLetters+`AND ($1 = '' OR m.name = $1) AND ($2 = '' OR d.reason = $2)`, endpoint, reason).Scan(&n)
 	return n, wrap("count dead letters", err)
 }

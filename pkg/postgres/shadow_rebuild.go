@@ -62,10 +62,11 @@ func (s *Shadow) BringBare(ctx context.Context, now time.Time, spans []RebuildSp
 
 // kept are the entries of live sets that no record of the spans says.
 func (s *Shadow) kept(ctx context.Context, nos []int64, spans []RebuildSpan) ([]Fact, error) {
-	partitions, firsts, lasts, since := make([]int32, len(spans)), make([]int64, len(spans)), make([]int64, len(spans)), make([]time.Time, len(spans))
+	stretches, since := make([]Span, len(spans)), make([]time.Time, len(spans))
 	for i, sp := range spans {
-		partitions[i], firsts[i], lasts[i], since[i] = sp.Partition, sp.First, sp.Last, sp.Since
+		stretches[i], since[i] = sp.Span, sp.Since
 	}
+	partitions, firsts, lasts := spanColumns(stretches)
 	rows, err := s.tx.Query(ctx, `
 		SELECT e.order_no, coalesce(o.order_id, ''), e.named, e.event_hash, n.name, m.name, e.kind, e.occurred_at, e.appended_at, e.reading_hash, e.amount, e.currency,
 		       e.event_id, e.event_type, e.payment_id, e.object_id, e.partition, e.record_offset

@@ -291,7 +291,7 @@ func (b *batch) count(ctx context.Context) error {
 			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		case r.skip:
 		case r.verdict != order.Dead && (r.verdict != order.Duplicate || b.applied == nil): // of what is selected nothing stays open that can be read
-			revived = append(revived, postgres.Place{Partition: r.Partition, Offset: r.Offset})
+			revived = append(revived, r.place())
 		}
 	}
 	settled, err := b.tx.SettleDeadLetters(ctx, b.topicID, revived, b.books)

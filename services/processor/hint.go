@@ -24,7 +24,7 @@ func (b *batch) holdHints(ctx context.Context) error {
 			r.aim(b.endpoint(r))
 		}
 		if r.dead == "" && b.replayed(r) {
-			again = append(again, postgres.Place{Partition: r.Partition, Offset: r.Offset})
+			again = append(again, r.place())
 		}
 	}
 	revived, err := b.tx.SettleDeadLetters(ctx, b.topicID, again, b.books)
@@ -37,7 +37,7 @@ func (b *batch) holdHints(ctx context.Context) error {
 		switch {
 		case !r.hint || r.dead != "":
 			continue
-		case b.replayed(r) && !revived[postgres.Place{Partition: r.Partition, Offset: r.Offset}]:
+		case b.replayed(r) && !revived[r.place()]:
 			r.verdict = order.Duplicate
 		case r.event.Mode != b.mode:
 			r.verdict = order.NoChange // other_mode
@@ -53,7 +53,7 @@ func (b *batch) holdHints(ctx context.Context) error {
 		r.verdict, r.fresh = verdicts[i], true
 	}
 	for _, r := range b.records { // count has met them before
-		if r.hint && revived[postgres.Place{Partition: r.Partition, Offset: r.Offset}] {
+		if r.hint && revived[r.place()] {
 			b.revive(r)
 		}
 	}
@@ -94,5 +94,5 @@ func (r *record) aim(ep endpoint.Endpoint) {
 func (r *record) asHint() postgres.Hint {
 	e := &r.event
 	return postgres.Hint{Event: e.Hash(), Source: e.Source, EventID: e.ID, Endpoint: e.Endpoint, AppendedAt: r.Timestamp,
-		Place: postgres.Place{Partition: r.Partition, Offset: r.Offset}, Target: r.target}
+		Place: r.place(), Target: r.target}
 }

@@ -16,7 +16,7 @@ func (b *batch) keepBodies(ctx context.Context) error {
 	bodies := make([]postgres.RawBody, 0, len(b.records))
 	for _, r := range b.records {
 		if b.journaled(r) {
-			bodies = append(bodies, postgres.RawBody{EventHash: r.event.Hash(), Place: postgres.Place{Partition: r.Partition, Offset: r.Offset},
+			bodies = append(bodies, postgres.RawBody{EventHash: r.event.Hash(), Place: r.place(),
 				KeptAt: b.now, Headers: r.Headers, Body: r.Value})
 		}
 	}

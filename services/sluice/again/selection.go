@@ -73,9 +73,9 @@ func (s *Source) Estimate(ctx context.Context, sel Selection) (n int64, err erro
 		}
 		return n, err
 	case sel.Held:
-		return s.store.CountHeld(ctx, sel.HeldReason)
+		return s.store.CountSelectedHeld(ctx, sel.HeldReason)
 	case sel.DeadLetters:
-		return s.store.CountLookedFor(ctx, sel.Endpoint, sel.Reason)
+		return s.store.CountSelectedDeadLetters(ctx, sel.Endpoint, sel.Reason)
 	}
 	return 0, nil
 }

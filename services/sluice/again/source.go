@@ -263,7 +263,7 @@ func (s *Source) hand(ctx context.Context, found []postgres.Selected, t *Tally, 
 			return err
 		}
 		slices.SortFunc(left, func(a, b postgres.Selected) int {
-			return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+			return a.Place.Compare(b.Place)
 		})
 		why := map[postgres.Place]string{}
 		for r, reason := range missing {
@@ -279,7 +279,7 @@ func (s *Source) hand(ctx context.Context, found []postgres.Selected, t *Tally, 
 	}
 	for _, b := range batches {
 		slices.SortStableFunc(b.Records, func(a, c kafka.Record) int {
-			return cmp.Or(cmp.Compare(a.Partition, c.Partition), cmp.Compare(a.Offset, c.Offset))
+			return placeOf(a).Compare(placeOf(c))
 		})
 		for records := range slices.Chunk(b.Records, batchRecords) {
 			t.Records += int64(len(records))
@@ -289,6 +289,10 @@ func (s *Source) hand(ctx context.Context, found []postgres.Selected, t *Tally, 
 		}
 	}
 	return nil
+}
+
+func placeOf(r kafka.Record) postgres.Place {
+	return postgres.Place{Partition: r.Partition, Offset: r.Offset}
 }
 
 // Why bytes are not in the raw topic.
@@ -316,7 +320,7 @@ func (s *Source) fromTopic(ctx context.Context, look []*postgres.Selected, put f
 		}
 	}
 	slices.SortFunc(order, func(a, b *postgres.Selected) int {
-		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+		return a.Place.Compare(b.Place)
 	})
 	for len(order) > 0 {
 		// One stretch of each partition at a time.
@@ -338,7 +342,7 @@ func (s *Source) fromTopic(ctx context.Context, look []*postgres.Selected, put f
 			all = append(all, *rg)
 		}
 		err := kafka.Read(ctx, s.cfg, s.log, s.cfg.Topic(kafka.Raw), all, func(r kafka.Record) bool {
-			of := at[postgres.Place{Partition: r.Partition, Offset: r.Offset}]
+			of := at[placeOf(r)]
 			if of == nil {
 				return true
 			}
