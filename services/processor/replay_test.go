@@ -356,3 +356,29 @@ func TestAPauseEndsThoughTheDatabaseDoesNotAnswer(t *testing.T) {
 	w.payments(6, 1, 1)
 	w.until("live traffic goes on", func() bool { return w.status("ord_6") == order.Paid })
 }
+
+func TestALaneReadsNothingWhileItIsPaused(t *testing.T) {
+	w := newWorld(t, 1)
+	w.quick()
+	w.payments(1, 20, 1)
+	_, stop := w.start(small(), w.deps())
+	w.caughtUp()
+	stop()
+	w.reset(0, 0)
+	free := w.hold("evt_5", "ord_5")
+	w.start(small(), w.deps())
+	w.held()
+	id := w.ask(postgres.ReplayTarget{Partition: 0})
+	w.paused(id)
+	for range 500 {
+		if w.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
+			t.Fatal("it says that it is paused, and tries the order")
+		}
+	}
+	free()
+	if err := w.store.AbandonReplay(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.caughtUp()
+	w.paidOnce(20)
+}
