@@ -1,7 +1,9 @@
 // Package kafka is the broker: the only importer of franz-go. It knows the
 // topics, and the ways Sluice speaks to them: produce one record and wait
 // (ingress), consume batches and publish dead letters (processor), publish a shard of
-// the outbox with its cursor in one transaction (relay).
+// the outbox with its cursor in one transaction (relay), and read ranges of a topic in
+// no group (scan.go, read.go) for replays and for tools. replay.go is what the group is
+// told while a partition is read again beside its consumer.
 package kafka
 
 import (

@@ -1,4 +1,9 @@
-// Package postgres is the store: the only importer of pgx. One file a table.
+// Package postgres is the store: the only importer of pgx. One file a table; what people
+// and tools see of a table is in its _views.go, and what they do to it in its _writes.go.
+//
+// The path of a fact: apply.go adds facts to the sets of their orders, which route.go
+// finds, and folds these; writes.go writes what follows. anew.go puts in what events say
+// that are read anew, and shadow.go does all of it beside the live orders.
 package postgres
 
 import (

@@ -14,39 +14,8 @@ import (
 	"sluice/pkg/kafka"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
+	"sluice/pkg/testkit"
 )
-
-// acme's layout as somebody wrote it down wrongly, and as it is.
-const layout = `endpoints:
-  - name: acme
-    provider: declared
-    secrets: [env:S]
-    declared:
-      signature: {header: x-signature, algorithm: sha256, encoding: hex}
-      reading:
-        id: id
-        type: status
-        time: updated
-        order: %s
-        payment: payment
-        amount: %s
-        currency: currency
-        facts:
-%s`
-
-var (
-	misreading = fmt.Sprintf(layout, "order", "amount", "          - {type: paid, kind: paid}\n          - {type: void, kind: paid}\n")
-	mended     = fmt.Sprintf(layout, "ref", "total", "          - {type: paid, kind: paid}\n          - {type: settled, kind: paid}\n          - {type: void, kind: failed}\n")
-)
-
-func load(t testing.TB, text string) endpoint.Set {
-	t.Helper()
-	set, err := endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) { return []byte(text), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
 
 // acme is one event of acme's: what the wrong rule reads, and what the right one does.
 type acme struct {
@@ -114,7 +83,7 @@ func misread(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 2)
 	w.store.WithEffects(effects(t, declaredEffects))
-	w.endpoints = load(t, misreading)
+	w.endpoints = load(t, testkit.MisreadLayout)
 	w.register(1000, "amount", "right", "nothing", "kind", "wrong-order", "right-order", "dead", "moved-stub")
 	for i, a := range []acme{
 		{"e_amount", "paid", "amount", "amount", "999", 1000},
@@ -183,21 +152,21 @@ func TestWhatAWrongLayoutMisreadIsMendedByReadingAnew(t *testing.T) {
 	w := misread(t)
 	topicID, records := w.raw()
 	before := w.rows()
-	plain := w.again(load(t, misreading), nil)
+	plain := w.again(load(t, testkit.MisreadLayout), nil)
 	if err := plain.Look(t.Context(), topicID, records); err != nil {
 		t.Fatal(err)
 	}
 	if after := w.rows(); after != before {
 		t.Errorf("a plain look under the same rules changes rows:\n%s\n%s", before, after)
 	}
-	same := w.again(load(t, misreading), &Anew{})
+	same := w.again(load(t, testkit.MisreadLayout), &Anew{})
 	if err := same.Look(t.Context(), topicID, records); err != nil {
 		t.Fatal(err)
 	}
 	if after := w.rows(); after != before {
 		t.Errorf("reading anew under the same rules changes rows:\n%s\n%s", before, after)
 	}
-	a := w.again(load(t, mended), &Anew{})
+	a := w.again(load(t, testkit.MendedLayout), &Anew{})
 	if err := a.Look(t.Context(), topicID, records); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +176,7 @@ func TestWhatAWrongLayoutMisreadIsMendedByReadingAnew(t *testing.T) {
 	}
 	before = w.rows()
 	for _, anew := range []*Anew{{}, nil} {
-		if err := w.again(load(t, mended), anew).Look(t.Context(), topicID, records); err != nil {
+		if err := w.again(load(t, testkit.MendedLayout), anew).Look(t.Context(), topicID, records); err != nil {
 			t.Fatal(err)
 		}
 		if after := w.rows(); after != before {
@@ -221,9 +190,9 @@ func TestToolsThatReadAnewAtOnceEndWhereOneDoes(t *testing.T) {
 	w := misread(t)
 	topicID, records := w.raw()
 	deps := w.deps()
-	deps.Endpoints = load(t, mended)
+	deps.Endpoints = load(t, testkit.MendedLayout)
 	w.start(small(), deps)
-	half := w.again(load(t, mended), &Anew{})
+	half := w.again(load(t, testkit.MendedLayout), &Anew{})
 	for i := range records[:5] {
 		if err := half.Look(t.Context(), topicID, records[i:i+1]); err != nil {
 			t.Fatal(err)
@@ -232,7 +201,7 @@ func TestToolsThatReadAnewAtOnceEndWhereOneDoes(t *testing.T) {
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
-			a := w.again(load(t, mended), &Anew{})
+			a := w.again(load(t, testkit.MendedLayout), &Anew{})
 			for i := 0; i < len(records); i += 2 {
 				if err := a.Look(context.Background(), topicID, records[i:min(i+2, len(records))]); err != nil {
 					t.Error(err)
@@ -248,7 +217,7 @@ func TestOnlyEventsOfTheVerdictsAskedForAreReadAnew(t *testing.T) {
 	w := misread(t)
 	topicID, records := w.raw()
 	look := func(verdicts ...order.Verdict) AgainCounts {
-		a := w.again(load(t, mended), &Anew{Verdicts: verdicts})
+		a := w.again(load(t, testkit.MendedLayout), &Anew{Verdicts: verdicts})
 		if err := a.Look(t.Context(), topicID, records); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +263,7 @@ func TestReadingAnewUndoesNoDecision(t *testing.T) {
 	}
 	decide("e_amount", postgres.Decision{Action: postgres.Dismiss})
 	decide("e_stub", postgres.Decision{Action: postgres.Link, OrderID: "nothing"}) // the right rule says moved-stub
-	if err := w.again(load(t, mended), &Anew{}).Look(t.Context(), topicID, records); err != nil {
+	if err := w.again(load(t, testkit.MendedLayout), &Anew{}).Look(t.Context(), topicID, records); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.status("amount"); got != order.Pending {

@@ -60,11 +60,7 @@ func acmes(t testing.TB, text string, names ...string) endpoint.Set {
 	for _, name := range names {
 		text += "  - {name: " + name + ", provider: stripe, secrets: [env:S]}\n"
 	}
-	set, err := endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) { return []byte(text), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return load(t, text)
 }
 
 // put gives records places in the topic.

@@ -49,13 +49,18 @@ func newWorld(t testing.TB, partitions int32) *world {
 	t.Cleanup(func() { _ = w.db.Close() })
 	w.client = testkit.Client(t, w.kafka, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	w.admin = kadm.NewClient(w.client)
-	w.endpoints, err = endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) {
-		return []byte("endpoints:\n  - name: stripe-eu\n    provider: stripe\n    secrets: [env:S]\n  - name: stripe-us\n    provider: stripe\n    secrets: [env:S]\n"), nil
-	})
+	w.endpoints = load(t, "endpoints:\n  - name: stripe-eu\n    provider: stripe\n    secrets: [env:S]\n  - name: stripe-us\n    provider: stripe\n    secrets: [env:S]\n")
+	return w
+}
+
+// load is the endpoints of a file.
+func load(t testing.TB, text string) endpoint.Set {
+	t.Helper()
+	set, err := endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) { return []byte(text), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return set
 }
 
 // deps are a processor's, with its own registry.

@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"sluice/pkg/archive"
-	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/order"
@@ -57,9 +56,7 @@ func TestAProviderThatRepeatsForLongerThanTheWindowIsWarnedOf(t *testing.T) {
 	if log := w.warnings(); log != "" {
 		t.Errorf("of stripe's three days it says %q", log)
 	}
-	var err error
-	w.endpoints, err = endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) {
-		return []byte(`endpoints:
+	w.endpoints = load(t, `endpoints:
   - name: patient
     provider: declared
     secrets: [env:S]
@@ -67,11 +64,7 @@ func TestAProviderThatRepeatsForLongerThanTheWindowIsWarnedOf(t *testing.T) {
       retries: 1440h
       signature: {header: X-S, algorithm: sha256, encoding: hex}
       reading: {id: id, type: type}
-`), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	if log := w.warnings(); !strings.Contains(log, "SLUICE_WINDOW") || !strings.Contains(log, "about=patient") {
 		t.Errorf("the log says %q", log)
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/pkg/endpoint"
 	"sluice/pkg/event"
 	"sluice/pkg/order"
 )
@@ -46,11 +45,7 @@ func version(id, ord, status string, amount int64, updated int) event.Event {
 // O26, of a provider whose rule is update.
 func TestOfAStateThatIsSentAnewTheLatestReadingCountsWhateverCameFirst(t *testing.T) {
 	w := newWorld(t, 3)
-	var err error
-	w.endpoints, err = endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) { return []byte(updates), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.endpoints = load(t, updates)
 	w.start(small(), w.deps())
 	w.start(small(), w.deps()) // two consumers
 	type state struct {
@@ -120,11 +115,7 @@ func TestOfAStateThatIsSentAnewTheLatestReadingCountsWhateverCameFirst(t *testin
 
 func TestAnUpdateThatNamesAnotherOrderIsForAPerson(t *testing.T) {
 	w := newWorld(t, 1)
-	var err error
-	w.endpoints, err = endpoint.LoadWithoutSecrets("endpoints.yaml", event.Live, func(string) ([]byte, error) { return []byte(updates), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.endpoints = load(t, updates)
 	w.register(1000, "ord_1", "ord_2")
 	w.produce(w.record(version("pay", "ord_1", "paid", 1000, 0), 0), w.record(version("pay", "ord_2", "paid", 1000, 1), 0))
 	w.start(small(), w.deps())

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/pkg/event"
-	"sluice/pkg/kafka"
 	"sluice/pkg/lookup"
 	"sluice/pkg/order"
 	"sluice/pkg/postgres"
@@ -75,18 +73,7 @@ func (w *hintWorld) states(source, payment, orderID string, fact order.Kind, obj
 	}
 	e := event.Event{Source: source, ID: r.ID, Type: r.Type, Time: r.Time, Mode: event.Live, Provider: "mollie_classic", Endpoint: source, Order: r.Order, Payment: r.Payment,
 		Trust: event.LookedUp, ContentType: lookup.ContentType, ReceivedAt: time.Now(), Body: body}
-	headers, err := e.Headers()
-	if err != nil {
-		w.Fatal(err)
-	}
-	producer, err := kafka.NewProducer(w.Context(), w.kafka, "test", w.kafka.Topic(kafka.Raw), testkit.Log(w), prometheus.NewRegistry())
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer func() { _ = producer.Close(context.Background()) }()
-	if err := producer.Produce(w.Context(), kafka.Record{Key: []byte(e.ID), Value: body, Headers: headers}); err != nil {
-		w.Fatal(err)
-	}
+	w.produce(e)
 }
 
 // sql changes the database behind everybody's back, or reads one number of it.

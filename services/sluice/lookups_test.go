@@ -303,6 +303,12 @@ func (w *hintWorld) sendPayPal(id, capture, order string) {
 	}
 	e := event.Event{Source: "paypal", ID: r.ID, Type: r.Type, Time: r.Time, Mode: event.Live, Provider: "paypal", Endpoint: "paypal", Order: r.Order, Payment: r.Payment,
 		Trust: event.Hint, ContentType: "application/json", ReceivedAt: time.Now(), SecretName: "env:PAYPAL", Body: []byte(body)}
+	w.produce(e)
+}
+
+// produce writes an event into the raw topic.
+func (w *hintWorld) produce(e event.Event) {
+	w.Helper()
 	headers, err := e.Headers()
 	if err != nil {
 		w.Fatal(err)

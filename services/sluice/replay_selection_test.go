@@ -19,40 +19,14 @@ import (
 	"sluice/pkg/event"
 	"sluice/pkg/kafka"
 	"sluice/pkg/postgres"
-)
-
-// acme's layout as somebody wrote it down wrongly, and as it is.
-const (
-	acmeLayout = `endpoints:
-  - name: acme
-    provider: declared
-    secrets: [env:S]
-    declared:
-      signature: {header: x-signature, algorithm: sha256, encoding: hex}
-      reading:
-        id: id
-        type: status
-        time: updated
-        order: %s
-        payment: payment
-        amount: %s
-        currency: currency
-        facts:
-%s`
-	wrongFacts = "          - {type: paid, kind: paid}\n          - {type: void, kind: paid}\n"
-	rightFacts = "          - {type: paid, kind: paid}\n          - {type: settled, kind: paid}\n          - {type: void, kind: failed}\n"
-)
-
-var (
-	wrongLayout = fmt.Sprintf(acmeLayout, "order", "amount", wrongFacts)
-	rightLayout = fmt.Sprintf(acmeLayout, "ref", "total", rightFacts)
+	"sluice/pkg/testkit"
 )
 
 // newMisread is a deployment whose acme events were all taken over under the wrong layout.
 func newMisread(t *testing.T) *mourned {
 	t.Helper()
 	m := newMourned(t)
-	m.configure(wrongLayout)
+	m.configure(testkit.MisreadLayout)
 	for _, id := range []string{"amount", "right", "nothing", "kind", "wrong-order", "right-order", "dead"} {
 		if _, err := m.store.Register(t.Context(), time.Now(), postgres.Registration{OrderID: id, Amount: 1000, Currency: "EUR"}); err != nil {
 			t.Fatal(err)
@@ -172,12 +146,12 @@ func TestTheShadowNamesExactlyTheOrdersThatWereMisreadAndTouchesNothing(t *testi
 	m := newMisread(t)
 	before := m.all()
 	for _, span := range [][]string{{"--to-earliest"}, {"--whole"}} {
-		m.configure(wrongLayout)
+		m.configure(testkit.MisreadLayout)
 		same, err := says[differing](t, append([]string{"shadow"}, span...)...)
 		if err != nil || len(same.Orders) != 0 {
 			t.Errorf("%v under the same rules: %v, %v", span, same.byOrder(), err)
 		}
-		m.configure(rightLayout)
+		m.configure(testkit.MendedLayout)
 		found, err := says[differing](t, append([]string{"shadow"}, span...)...)
 		if !errors.Is(err, errDiffers) || !maps.Equal(found.byOrder(), wouldBe) {
 			t.Errorf("%v under the right rules: %v, %v", span, found.byOrder(), err)
@@ -233,7 +207,7 @@ type planned struct {
 // Somebody always pays while a plan is being read.
 func TestWhatComesInMeanwhileMakesNoOtherPlan(t *testing.T) {
 	m := newMisread(t)
-	m.configure(rightLayout)
+	m.configure(testkit.MendedLayout)
 	plans := func() (digests []string) {
 		for _, flags := range [][]string{{"--to-earliest", "--reapply"}} {
 			plan, err := says[planned](t, append([]string{"replay"}, flags...)...)
@@ -263,7 +237,7 @@ func TestWhatComesInMeanwhileMakesNoOtherPlan(t *testing.T) {
 // O44: "the replay command prints what it will do"; it does what its plan said, once.
 func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 	m := newMisread(t)
-	m.configure(rightLayout)
+	m.configure(testkit.MendedLayout)
 	before := m.all()
 	plan, err := says[planned](t, "replay", "--to-earliest", "--reapply")
 	if err != nil || !maps.Equal(plan.Forecast.byOrder(), wouldBe) {
@@ -312,7 +286,7 @@ func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 
 func TestSelectionsAreReadAnewWhereverTheirBytesAre(t *testing.T) {
 	m := newMisread(t)
-	m.configure(rightLayout)
+	m.configure(testkit.MendedLayout)
 	do := func(args ...string) {
 		t.Helper()
 		args = append([]string{"replay"}, args...)
@@ -361,7 +335,7 @@ func TestSelectionsAreReadAnewWhereverTheirBytesAre(t *testing.T) {
 // Without --reapply only what nobody has taken over is: known events are duplicates.
 func TestAPlainSelectionTakesOverWhatNobodyHas(t *testing.T) {
 	m := newMisread(t)
-	m.configure(rightLayout)
+	m.configure(testkit.MendedLayout)
 	type plain struct {
 		Digest  string
 		Outlook struct{ Records, Duplicates, New, Revived, Orders int64 }
