@@ -39,9 +39,10 @@ type Selected struct {
 	Body    []byte
 }
 
-const selectEntry = `
-	SELECT e.partition, e.record_offset, NULL::uuid, e.order_no, e.event_hash, n.name, e.event_id, m.name, e.appended_at,
-	       CASE WHEN h.body IS NULL THEN '' ELSE 'held_events' END, convert_to(e.event_id, 'UTF8'), h.record_headers, h.body
+const entryColumns = `e.partition, e.record_offset, NULL::uuid, e.order_no, e.event_hash, n.name, e.event_id, m.name, e.appended_at,
+	CASE WHEN h.body IS NULL THEN '' ELSE 'held_events' END, convert_to(e.event_id, 'UTF8'), h.record_headers, h.body`
+
+const selectEntry = `SELECT ` + entryColumns + `
 	FROM order_events e JOIN names n ON n.name_no = e.source_no JOIN names m ON m.name_no = e.endpoint_no
 	LEFT JOIN held_events h ON h.order_no = e.order_no AND h.event_hash = e.event_hash `
 
@@ -79,8 +80,15 @@ func (s *Store) SelectEvent(ctx context.Context, source, id string) ([]Selected,
 // answer (nil: from the first), of one reason or of any (NoReason).
 func (s *Store) SelectHeld(ctx context.Context, reason order.Reason, behind *Selected, limit int) ([]Selected, error) {
 	behind = cmp.Or(behind, &Selected{})
-	return s.selected(ctx, selectEntry+`WHERE h.order_no IS NOT NULL AND e.partition >= 0 AND ($1 = 0 OR h.reason = $1)
-		AND (h.order_no, h.event_hash) > ($2, $3) ORDER BY h.order_no, h.event_hash LIMIT $4`, int16(reason), behind.OrderNo, uuid(behind.Hash), limit)
+	// Each entry is looked up by its key. Without OFFSET 0 PostgreSQL expects one row of
+	// the join and hashes both tables whole for every page: 5 s in place of 20 ms where
+	// 330,000 are held (2026-12).
+	return s.selected(ctx, `SELECT `+entryColumns+`
+		FROM held_events h
+		JOIN LATERAL (SELECT * FROM order_events WHERE order_no = h.order_no AND event_hash = h.event_hash AND partition >= 0 OFFSET 0) e ON true
+		JOIN names n ON n.name_no = e.source_no JOIN names m ON m.name_no = e.endpoint_no
+		WHERE ($1 = 0 OR h.reason = $1) AND (h.order_no, h.event_hash) > ($2, $3)
+		ORDER BY h.order_no, h.event_hash LIMIT $4`, int16(reason), behind.OrderNo, uuid(behind.Hash), limit)
 }
 
 // SelectDeadLetters returns up to limit dead letters behind one of an earlier answer

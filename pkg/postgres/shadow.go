@@ -22,6 +22,7 @@ type Shadow struct {
 	Store *Store
 	// Schema is the scratch schema's name.
 	Schema string
+	oid    uint32
 	// Applied are the highest offsets applied to the live state, by topic id and partition.
 	Applied map[[16]byte]map[int32]int64
 
@@ -142,8 +143,10 @@ func (s *Shadow) makeSchema(ctx context.Context) error {
 		}
 		if alone {
 			s.Schema = name
-			_, err := s.reader.Exec(ctx, `CREATE SCHEMA `+name)
-			return err
+			if _, err := s.reader.Exec(ctx, `CREATE SCHEMA `+name); err != nil {
+				return err
+			}
+			return s.reader.QueryRow(ctx, `SELECT to_regnamespace($1)::oid`, name).Scan(&s.oid)
 		}
 	}
 }
@@ -343,6 +346,18 @@ func (s *Shadow) Close(ctx context.Context) error {
 	}
 	if s.Schema == "" || s.keep {
 		return nil
+	}
+	if s.reader.IsClosed() { // a statement that was broken off takes its connection with it
+		reader, err := pgx.ConnectConfig(ctx, s.reader.Config())
+		if err != nil {
+			return fmt.Errorf("drop schema %s: %w", s.Schema, err)
+		}
+		s.reader = reader
+		// And the lock with the connection: the name may be another shadow's by now.
+		var ours bool
+		if err := reader.QueryRow(ctx, `SELECT to_regnamespace($1)::oid IS NOT DISTINCT FROM $2::oid`, s.Schema, s.oid).Scan(&ours); err != nil || !ours {
+			return wrap("drop schema "+s.Schema, err)
+		}
 	}
 	return dropSchema(ctx, s.reader, s.Schema)
 }

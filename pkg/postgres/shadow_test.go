@@ -48,3 +48,30 @@ func TestShadowsThatAreOpenAtOnceEachHaveASchemaOfTheirOwnAndNoneIsTheLiveOne(t 
 		t.Errorf("the live schema was changed from\n%s\nto\n%s", before, after)
 	}
 }
+
+// A statement that is broken off takes its connection with it: the schema must be
+// dropped all the same.
+func TestAShadowThatIsBrokenOffLeavesNoSchema(t *testing.T) {
+	cfg := testkit.Database(t)
+	s, err := postgres.OpenShadow(t.Context(), cfg, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	go stop() // in the middle of one of them
+	for err == nil {
+		err = s.Bring(ctx, []postgres.Lead{{OrderID: "A-1"}}, nil)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), cfg.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
+	var left int
+	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname = $1`, s.Schema).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d schemas are left, %v", left, err)
+	}
+}
