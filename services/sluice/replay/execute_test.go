@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"sluice/pkg/replay"
 	"sluice/pkg/testkit"
 	replaying "sluice/services/sluice/replay"
+	"sluice/services/sluice/terminal"
 )
 
 // world is a deployment whose raw topic has two partitions of 10 records, all applied
@@ -162,6 +164,15 @@ func TestWithoutProcessorsTheOffsetsAreSetForWhoeverComes(t *testing.T) {
 	}
 	w.must(w.place.Stop(t.Context(), now.Replay, "bo", "enough"))
 	w.untouched()
+	// The group is where live traffic goes on, and that is not how far it had read.
+	if now, err = w.place.Progress(t.Context(), id); err != nil || now.Read != 0 {
+		t.Fatalf("stopped after three records it has read %d, %v", now.Read, err)
+	}
+	var out bytes.Buffer
+	now.Status().Print(terminal.New(&out))
+	if text := out.String(); !strings.Contains(text, "0 of 6 records lie in partitions that were read to the end") || strings.Contains(text, "were read again") {
+		t.Errorf("stopped, it says\n%s", text)
+	}
 }
 
 func TestAMemberThatDoesNotReportIsNamedAndNothingChanges(t *testing.T) {

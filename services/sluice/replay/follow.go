@@ -11,7 +11,8 @@ import (
 // Progress is how far a replay is.
 type Progress struct {
 	Replay *postgres.Replay
-	// Read of Total records were read again.
+	// Read of Total records were read again. Of a replay that was stopped only whole
+	// partitions count: where it was in the others, the group's offset says no more.
 	Read, Total int64
 	// Lag is how many records are still to be read, by partition.
 	Lag map[int32]int64
@@ -46,7 +47,7 @@ func (p *Place) Progress(ctx context.Context, id int64) (Progress, error) {
 			total = max(0, applied[part.Partition]+1-part.From)
 		}
 		progress.Total += total
-		progress.Lag[part.Partition] = total - readOf(part, committed)
+		progress.Lag[part.Partition] = total - readOf(r, part, committed)
 	}
 	return progress, nil
 }
@@ -62,17 +63,19 @@ func length(part *postgres.ReplayPartition) int64 {
 // read is how many records a replay has read where the group's offsets are committed.
 func read(r *postgres.Replay, committed map[int32]int64) (n int64) {
 	for i := range r.Partitions {
-		n += readOf(&r.Partitions[i], committed)
+		n += readOf(r, &r.Partitions[i], committed)
 	}
 	return n
 }
 
-func readOf(part *postgres.ReplayPartition, committed map[int32]int64) int64 {
+func readOf(r *postgres.Replay, part *postgres.ReplayPartition, committed map[int32]int64) int64 {
 	switch {
 	case !part.Taken:
 		return 0
 	case part.Ended:
 		return length(part)
+	case r.Ended():
+		return 0
 	}
 	return min(max(0, committed[part.Partition]-part.From), length(part))
 }

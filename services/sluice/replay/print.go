@@ -128,6 +128,9 @@ func (g Progress) Status() Status {
 	return s
 }
 
+// stopped is a partition that a replay did not read to its end.
+const stopped = "stopped"
+
 func stateOf(r *postgres.Replay, part *postgres.ReplayPartition) string {
 	switch {
 	case part.Ended && part.Skip:
@@ -135,7 +138,7 @@ func stateOf(r *postgres.Replay, part *postgres.ReplayPartition) string {
 	case part.Ended:
 		return "done"
 	case r.Ended():
-		return "stopped"
+		return stopped
 	case part.Taken:
 		return "running"
 	case part.PausedBy != "":
@@ -165,10 +168,21 @@ func (s Status) Print(p *terminal.Printer) {
 		if part.Before >= 0 {
 			before = fmt.Sprint(part.Before)
 		}
-		rows = append(rows, []string{fmt.Sprint(part.Partition), fmt.Sprint(part.From), before, part.State, fmt.Sprint(part.Lag)})
+		lag := fmt.Sprint(part.Lag)
+		if part.State == stopped {
+			lag = "-"
+		}
+		rows = append(rows, []string{fmt.Sprint(part.Partition), fmt.Sprint(part.From), before, part.State, lag})
 	}
 	p.Table(rows)
-	p.Line("  %d of %d records were read again", s.Read, s.Total)
+	switch {
+	case s.State != postgres.ReplayAbandoned:
+		p.Line("  %d of %d records were read again", s.Read, s.Total)
+	case s.StartedAt == nil:
+		p.Line("  it ended before it began; nothing was changed")
+	default:
+		p.Line("  %d of %d records lie in partitions that were read to the end; how far it was in the others is not known", s.Read, s.Total)
+	}
 	if s.Processors != nil && *s.Processors == 0 {
 		p.Line("  %s", p.Yellow("no processor runs; it goes on when one does"))
 	}
@@ -185,7 +199,11 @@ func (s Status) totals(p *terminal.Printer) {
 		Outlook *processor.Outlook `json:"dry_run"`
 	}
 	_ = json.Unmarshal(s.Plan, &plan) // an older program's may say less
-	rows := [][]string{{"", "planned", "done"}, {"read again", fmt.Sprint(plan.Records), fmt.Sprint(s.Read)}}
+	again := fmt.Sprint(s.Read)
+	if s.State == postgres.ReplayAbandoned {
+		again = "?"
+	}
+	rows := [][]string{{"", "planned", "done"}, {"read again", fmt.Sprint(plan.Records), again}}
 	planned := func(of func(processor.Outlook) int64) string {
 		if plan.Outlook == nil {
 			return "?"
