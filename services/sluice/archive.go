@@ -117,6 +117,10 @@ func (r archiveVerifyCmd) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
+	if len(all) == 0 {
+		terminal.New(c.out).Line("nothing is archived in %s", dir)
+		return nil
+	}
 	total, bad := int64(0), 0
 	for _, m := range all {
 		total += m.FileBytes

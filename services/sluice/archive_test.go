@@ -36,6 +36,7 @@ func TestAnArchiveIsListedVerifiedAndPrinted(t *testing.T) {
 		return out
 	}
 	has("--dir", "list")
+	has("nothing is archived", "verify", "--dir", t.TempDir())
 	t.Setenv("SLUICE_PROCESSOR_ARCHIVE", dir)
 	has(m.File, "list")
 	has(`"rows": 3`, "list", "--json")

@@ -53,7 +53,7 @@ func (a auditCmd) Run(ctx context.Context, c *console) error {
 	now := time.Now()
 	span, err := a.span(now)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	store, err := postgres.Open(ctx, s.Database, 2)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"sluice/pkg/postgres"
 	"sluice/pkg/retention"
 	"sluice/services/processor"
+	"sluice/services/sluice/dev"
 	"sluice/services/sluice/terminal"
 )
 
@@ -67,10 +70,16 @@ func (k configCheckCmd) Run(ctx context.Context, c *console) error {
 		}
 		bad++
 	}
-	if bad > 0 {
-		return errConfig
+	if bad == 0 {
+		return nil
 	}
-	return nil
+	// Other commands find a running sluice dev; this one checks what roles would be
+	// started with here.
+	_, set := os.LookupEnv("KAFKA_BROKERS")
+	if found, err := dev.ReadEnvironment(defaultDataDir); err == nil && len(found) > 0 && !set {
+		p.Line("\nfor what the sluice dev of this directory has: source %s", filepath.Join(defaultDataDir, "env"))
+	}
+	return errConfig
 }
 
 func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, error) {
@@ -80,7 +89,7 @@ func (k configCheckCmd) check(ctx context.Context, e environment) ([]section, er
 		for _, name := range k.Roles {
 			r, err := roleNamed(name)
 			if err != nil {
-				return nil, err
+				return nil, usageError{err}
 			}
 			chosen = append(chosen, r)
 		}

@@ -21,7 +21,7 @@ import (
 
 type driftCmd struct {
 	desk
-	Day    string `help:"The day to compare, in UTC." required:"" placeholder:"2026-11-29"`
+	Day    string `help:"The day to compare, in UTC." required:"" placeholder:"YYYY-MM-DD"`
 	Source string `help:"Only this one. By default every source whose endpoint has a lookup." placeholder:"NAME"`
 	Feed   bool   `help:"Write what is missing here into the raw topic, as events of its source. Needs --reason."`
 	As     string `help:"Who you are, for the audit log." env:"USER" placeholder:"NAME"`
@@ -80,6 +80,8 @@ func (d driftCmd) Run(ctx context.Context, c *console) error {
 	switch {
 	case err != nil:
 		return usageError{fmt.Errorf("--day: %q is no day like 2026-11-29", d.Day)}
+	case day.After(time.Now()):
+		return usageError{fmt.Errorf("--day: %s is yet to come (days are in UTC)", d.Day)}
 	case d.Feed && strings.TrimSpace(d.Reason) == "":
 		return usageError{errors.New("--feed needs --reason: it is written into the audit log")}
 	case !d.Feed && d.Reason != "":

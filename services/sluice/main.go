@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 )
@@ -83,9 +86,49 @@ func run(args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(joined(args))
 	if err != nil {
-		return usageError{fmt.Errorf("%w (sluice --help shows what there is)", err)}
+		return usageError{fmt.Errorf("%w (%s --help shows what there is)", err, meant(err))}
 	}
-	return command.Run()
+	err = command.Run()
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w\n  nobody listens there; if it is a sluice dev, start it again, else see KAFKA_BROKERS and DATABASE_URL", err)
+	}
+	return err
+}
+
+var negative = regexp.MustCompile(`^-[0-9]+$`)
+
+// joined has a flag's negative number behind a =, so that --shift-by -10 is taken as
+// Kafka's own tools take it: no flag here is a number.
+func joined(args []string) (all []string) {
+	for _, arg := range args {
+		if last := len(all) - 1; negative.MatchString(arg) && last >= 0 && strings.HasPrefix(all[last], "--") && !strings.Contains(all[last], "=") {
+			all[last] += "=" + arg
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
+}
+
+// meant is the command that a wrong command line was about.
+func meant(err error) string {
+	path := "sluice"
+	if wrong := (*kong.ParseError)(nil); errors.As(err, &wrong) {
+		for _, step := range wrong.Context.Path {
+			if step.Command != nil {
+				path += " " + step.Command.Name
+			}
+		}
+	}
+	return path
+}
+
+// brokenOff says in plain words that somebody stopped what only looks.
+func brokenOff(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("broken off; nothing was changed")
+	}
+	return err
 }

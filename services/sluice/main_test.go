@@ -73,6 +73,34 @@ func TestAnUnknownCommandOrFlagSaysWhereToLook(t *testing.T) {
 	}
 }
 
+func TestWrongUseEndsWith2AndNamesTheCommandsOwnHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"replay --reset-offsets":         "(sluice replay --help",
+		"dead-letters":                   "(sluice dead-letters --help",
+		"dead-letters send-again 0/1":    "(sluice dead-letters send-again --help",
+		"review list --kind nonsense":    "provider_contradicts",
+		"audit --since 2026-13-01":       "--since",
+		"config check nobody":            "there are",
+		"drift --day 2926-11-29":         "yet to come",
+		"replay --shift-by --order A-1":  "--shift-by",
+		"replay --shift-by -7 --execute": "--reason", // and so the number was read
+		"--nonsense":                     "(sluice --help",
+	} {
+		t.Setenv("KAFKA_BROKERS", "127.0.0.1:1")
+		t.Setenv("DATABASE_URL", "postgres://127.0.0.1:1/nothing")
+		if _, err := sluice(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) || exitCode(err) != 2 {
+			t.Errorf("%s: exit %d, %v", args, exitCode(err), err)
+		}
+	}
+}
+
+func TestWhereNobodyListensTheNextStepIsNamed(t *testing.T) {
+	t.Setenv("DATABASE_URL", "postgres://127.0.0.1:1/nothing")
+	if _, err := sluice(t, "review", "list"); exitCode(err) != 1 || err == nil || !strings.Contains(err.Error(), "nobody listens there") {
+		t.Error(err)
+	}
+}
+
 func TestSendRefusesWhatNoProviderSends(t *testing.T) {
 	for flag, want := range map[string]string{"--amount=-1": "--amount", "--total=-1": "--total", "--currency=XXX": "ISO 4217", "--currency=euro": "ISO 4217",
 		"--count=0": "--count", "--duplicates=-1": "--duplicates", "--rate=-1": "--rate"} {

@@ -31,6 +31,7 @@ Examples:
   sluice replay --by-duration 2h                                what the last two hours would be
   sluice replay --to-datetime 2026-11-30T14:00 --execute --reason "ticket 4711"
   sluice replay --to-offset 1200 --partitions 0,2               like --topic t:0,2 of Kafka's tool
+  sluice replay --to-current                                    where the group is; --export writes it as CSV
   sluice replay --status
   sluice replay --order A-1001                                  look at an order's events again
   sluice replay --dead-letters --endpoint acme --execute --reason "the layout was fixed"
@@ -47,8 +48,12 @@ func (r replayCmd) Run(ctx context.Context, c *console) error {
 	switch offsets, selection, watch := r.replayOffsets.given(), r.replaySelection.given(), r.replayWatch.given(); {
 	case !offsets && !selection && !watch:
 		return usageError{errors.New("say where to read from, like --by-duration 2h, or what to look at again (sluice replay --help shows what there is)")}
+	case r.Verdict != nil && !r.Reapply:
+		return usageError{errors.New("--verdict goes with --reapply")}
 	case offsets && selection && !r.ofSpan(), offsets && watch, selection && watch:
 		return usageError{errors.New("offsets, a selection, and a replay that is there are three things; give flags of one of them")}
+	case (selection || watch) && r.idle(r.ofSpan()) != "":
+		return usageError{fmt.Errorf("%s goes with offsets, like --to-earliest, and with nothing else", r.idle(r.ofSpan()))}
 	case selection:
 		return r.replaySelection.run(ctx, c, r.replayOffsets, r.replayActs, r.desk)
 	case watch:

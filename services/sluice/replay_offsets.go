@@ -57,6 +57,20 @@ func (o replayOffsets) ways() (given []replay.How) {
 
 func (o replayOffsets) given() bool { return len(o.ways()) > 0 }
 
+// idle is a flag that means nothing, since no offsets are set: what is asked for is a
+// selection, made in a span or not, or a replay that is there. "": there is none.
+func (o replayOffsets) idle(span bool) string {
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{{"--export", o.Export}, {"--skip", o.Skip}, {"--beyond-window", o.BeyondWindow}, {"--no-dry-run", !o.DryRun}, {"--partitions", o.Partitions != nil && !span}} {
+		if flag.given {
+			return flag.name
+		}
+	}
+	return ""
+}
+
 // asked reads the flags.
 func (o replayOffsets) asked(now time.Time, group, topic string, in io.Reader) (a replaying.Asked, err error) {
 	ways := o.ways()
@@ -203,7 +217,7 @@ func (o replayOffsets) run(ctx context.Context, c *console, acts replayActs, d d
 	}
 	plan, err := o.plan(ctx, c, place, asked, d)
 	if err != nil {
-		return err
+		return brokenOff(err)
 	}
 	made := time.Now()
 	if o.Export {

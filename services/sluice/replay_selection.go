@@ -223,16 +223,22 @@ func (s replaySelection) run(ctx context.Context, c *console, offsets replayOffs
 	l.deps.Anew = anew
 	plan, err := l.plan(ctx, c, sel, s.words(target), d)
 	if err != nil {
-		return err
+		return brokenOff(err)
+	}
+	if s.Event != "" && plan.finds() == 0 {
+		return fmt.Errorf("find event %s: neither an order, nor a dead letter, nor the raw topic has it; sluice explain %[1]s says what is known", s.Event)
 	}
 	if !d.JSON || !acts.Execute {
 		err := d.say(c, plan, func(p *terminal.Printer) {
 			plan.print(p)
-			if !acts.Execute {
-				p.Line("\nNothing was changed. To do it:\n  sluice replay %s --execute --plan %s --reason …", plan.Selected, plan.Digest)
+			switch {
+			case plan.finds() == 0:
+				p.Line("\n%s", p.Green("no record is meant by that; there is nothing to do"))
+			case !acts.Execute:
+				p.Line("\n%s\n  sluice replay %s --execute --plan %s --reason …", p.Dim("nothing was changed; to do it:"), plan.Selected, plan.Digest)
 			}
 		})
-		if err != nil || !acts.Execute {
+		if err != nil || !acts.Execute || plan.finds() == 0 {
 			return err
 		}
 	}
@@ -332,10 +338,18 @@ func (l *look) audit(ctx context.Context, e postgres.AuditEntry) error {
 	return l.store.InTx(ctx, func(tx postgres.Tx) error { return tx.AddAuditEntry(ctx, e) })
 }
 
+// finds is how many records or events are meant.
+func (plan *selectionPlan) finds() int64 {
+	return plan.Found.Records + plan.Found.InFlight + plan.Found.Gone
+}
+
 func (plan *selectionPlan) print(p *terminal.Printer) {
 	p.Title("Looking again at " + plan.Selected)
 	plan.Outlook.Print(p)
 	printTally(p, plan.Found)
+	if plan.Forecast == nil && plan.Found.Records > 0 && plan.Outlook.Duplicates == plan.Found.Records {
+		p.Line("\n  all of them were taken over; --reapply reads them anew, under the present rules")
+	}
 	if f := plan.Forecast; f != nil {
 		printDifferences(p, f, "becomes")
 	}
@@ -383,7 +397,14 @@ const differenceRows = 40
 // printDifferences shows what differs; leads says how the two sides go together.
 func printDifferences(p *terminal.Printer, f *again.Forecast, leads string) {
 	if len(f.Orders) == 0 {
-		p.Line("\n  %s", p.Green(fmt.Sprintf("none of %d orders differs", f.Compared)))
+		text := fmt.Sprintf("none of %d orders differs", f.Compared)
+		switch f.Compared {
+		case 0:
+			text = "the records lead to no order"
+		case 1:
+			text = "the one order that they lead to does not differ"
+		}
+		p.Line("\n  %s", p.Green(text))
 		return
 	}
 	p.Line("\n  %d of %d orders differ:", len(f.Orders), f.Compared)

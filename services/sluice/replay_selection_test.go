@@ -349,6 +349,15 @@ func TestAPlainSelectionTakesOverWhatNobodyHas(t *testing.T) {
 	if _, err := says[plain](t, "replay", "--order", "amount", "--execute", "--reason", "looking", "--plan", known.Digest); err != nil {
 		t.Error(err)
 	}
+	if out, err := sluice(t, "replay", "--order", "amount"); err != nil || !strings.Contains(out, "--reapply reads them anew") {
+		t.Errorf("a known event: %v\n%s", err, out)
+	}
+	if out, err := sluice(t, "replay", "--dead-letters", "--endpoint", "nobody"); err != nil || !strings.Contains(out, "nothing to do") || strings.Contains(out, "--execute") {
+		t.Errorf("a selection of nothing: %v\n%s", err, out)
+	}
+	if _, err := sluice(t, "replay", "--event", "evt_nobody"); exitCode(err) != 1 || !strings.Contains(err.Error(), "evt_nobody") {
+		t.Errorf("an event that nobody knows: %v", err)
+	}
 	letters, err := says[plain](t, "replay", "--dead-letters")
 	if err != nil || letters.Outlook.Records != 1 {
 		t.Errorf("a dead letter that can be read: %+v, %v", letters, err)
@@ -375,6 +384,8 @@ func TestSelectionsThatMakeNoSenseAreWrongUse(t *testing.T) {
 	for _, args := range []string{
 		"--source acme", "--order A --held", "--provider acme", "--reapply", "--endpoint e", "--of-reason body", "--held --verdict held", "--order A --to-earliest",
 		"--held --of-reason nonsense", "--order A --reapply --verdict paid", "--order A --status",
+		"--order A --export", "--held --skip", "--dead-letters --partitions 0", "--reapply --to-earliest --beyond-window", "--order A --no-dry-run", "--status --partitions 0",
+		"--to-earliest --verdict held",
 	} {
 		_, err := says[planned](t, append([]string{"replay"}, strings.Fields(args)...)...)
 		if exitCode(err) != 2 {

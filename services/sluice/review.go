@@ -23,7 +23,7 @@ type reviewCmd struct {
 
 type reviewListCmd struct {
 	desk
-	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, order_hanging, provider_contradicts, effect_failed, effect_outdated." placeholder:"KIND"`
+	Kind  string `help:"Only these: held, dead_letter, body_changed, offset_gap, future_time, payment_crossed, message_refused, lookup_unanswered, order_hanging, provider_contradicts, effect_failed, effect_outdated." placeholder:"KIND" enum:"held,dead_letter,body_changed,offset_gap,future_time,payment_crossed,message_refused,lookup_unanswered,order_hanging,provider_contradicts,effect_failed,effect_outdated," default:""`
 	All   bool   `help:"Also what is settled."`
 	Limit int    `help:"At most so many." default:"100"`
 }

@@ -95,7 +95,7 @@ func (s shadowCmd) Run(ctx context.Context, c *console) error {
 		Whole: s.Whole, Keep: s.Keep, Total: func(n int) { bar = s.progress(c.err).Bar(n) }, Step: func(n int) { bar.Add(n) }})
 	end(&bar)
 	if err != nil {
-		return err
+		return brokenOff(err)
 	}
 	err = s.say(c, f, func(p *terminal.Printer) {
 		printDone(p, "Read anew, beside the live orders", &f.Done)
