@@ -22,11 +22,11 @@ type Shadow struct {
 	Store *Store
 	// Schema is the scratch schema's name.
 	Schema string
-	oid    uint32
 	// Applied are the highest offsets applied to the live state, by topic id and partition.
 	Applied map[[16]byte]map[int32]int64
 
 	live    string // schema
+	oid     uint32 // of the scratch schema
 	reader  *pgx.Conn
 	tx      pgx.Tx // the snapshot
 	keep    bool
