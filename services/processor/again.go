@@ -2,7 +2,6 @@ package processor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -152,20 +151,6 @@ func (a *Again) orders(records []*record) (nos []int64) {
 		}
 	}
 	return nos
-}
-
-// Reads says whether a record can be taken over under the present rules, and what is
-// wrong with it if not.
-func (a *Again) Reads(r kafka.Record) error {
-	p := a.apply.parse([]kafka.Record{r})[0]
-	a.apply.recover(p)
-	if p.dead == "" && !p.skip && !p.hint {
-		a.apply.open(p)
-	}
-	if p.dead != "" {
-		return errors.New(p.dead + ": " + p.detail)
-	}
-	return nil
 }
 
 func (a *Again) stand(ctx context.Context, tx postgres.Tx, _ []*record) (ground, error) {

@@ -147,8 +147,3 @@ func (o Outlook) Digest() string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
-
-// Harmless: nothing would be published, done outside or asked of people.
-func (o Outlook) Harmless() bool {
-	return o.Messages == 0 && len(o.Effects) == 0 && len(o.Review) == 0
-}
