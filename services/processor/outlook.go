@@ -1,10 +1,6 @@
 package processor
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-
 	"sluice/pkg/order"
 )
 
@@ -135,15 +131,4 @@ type EffectSample struct {
 	Key    string `json:"key"`
 	Order  string `json:"order"`
 	What   string `json:"what"` // caused, again, withdrawn, outdated
-}
-
-// Digest is equal for two outlooks that differ in nothing but their samples.
-func (o Outlook) Digest() string {
-	o.Samples = Samples{}
-	b, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // numbers and known words always marshal
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
