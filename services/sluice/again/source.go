@@ -263,7 +263,7 @@ func (s *Source) hand(ctx context.Context, found []postgres.Selected, t *Tally, 
 			return err
 		}
 		slices.SortFunc(left, func(a, b postgres.Selected) int {
-			return a.Place.Compare(b.Place)
+			return a.Compare(b.Place)
 		})
 		why := map[postgres.Place]string{}
 		for r, reason := range missing {
@@ -320,7 +320,7 @@ func (s *Source) fromTopic(ctx context.Context, look []*postgres.Selected, put f
 		}
 	}
 	slices.SortFunc(order, func(a, b *postgres.Selected) int {
-		return a.Place.Compare(b.Place)
+		return a.Compare(b.Place)
 	})
 	for len(order) > 0 {
 		// One stretch of each partition at a time.
