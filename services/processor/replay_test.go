@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -381,4 +382,23 @@ func TestALaneReadsNothingWhileItIsPaused(t *testing.T) {
 	}
 	w.caughtUp()
 	w.paidOnce(20)
+}
+
+func TestAnIdleGroupIsToldWhatACommitThatFailedDidNot(t *testing.T) {
+	w := newWorld(t, 1)
+	w.payments(1, 20, 1)
+	p, _ := w.start(small(), w.deps())
+	w.caughtUp()
+	c := p.workers[0].lane.Load().c
+	until := func(last int64) kafka.Batch { return kafka.Batch{Records: []kafka.Record{{Partition: 0, Offset: last}}} }
+	if err := c.Commit(t.Context(), until(9)); err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Commit(late, until(19)); err == nil {
+		t.Fatal("it was committed after its time")
+	}
+	p.workers[0].wake()
+	w.caughtUp()
 }
