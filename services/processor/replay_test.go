@@ -390,7 +390,9 @@ func TestAnIdleGroupIsToldWhatACommitThatFailedDidNot(t *testing.T) {
 	p, _ := w.start(small(), w.deps())
 	w.caughtUp()
 	c := p.workers[0].lane.Load().c
-	until := func(last int64) kafka.Batch { return kafka.Batch{Records: []kafka.Record{{Partition: 0, Offset: last}}} }
+	until := func(last int64) kafka.Batch {
+		return kafka.Batch{Records: []kafka.Record{{Partition: 0, Offset: last}}}
+	}
 	if err := c.Commit(t.Context(), until(9)); err != nil {
 		t.Fatal(err)
 	}
