@@ -43,7 +43,8 @@ var mercadopago = API{
 		refund := webhook.Layout{ID: webhook.Paths{"item.id"}, Type: webhook.Paths{"item.status"}, Time: webhook.Paths{"item.date_created"}, Mode: webhook.Paths{"of.live_mode"},
 			Order: orderPath(a, "of."), Payment: webhook.Paths{"of.id"}, Object: webhook.Paths{"item.id"},
 			Amount: webhook.Paths{"item.amount"}, AmountUnit: "decimal", Currency: webhook.Paths{"of.currency_id"}, Facts: []webhook.Fact{
-				{Type: "approved", Kind: order.KindRefund}, {Type: "rejected", Kind: order.KindRefundFailed}, {Type: "cancelled", Kind: order.KindRefundFailed}}}
+				{Type: "approved", Kind: order.KindRefund}, {Type: "rejected", Kind: order.KindRefundFailed}, {Type: "cancelled", Kind: order.KindRefundFailed},
+				{Type: "in_process", Kind: order.KindPending}}}
 		return compile(map[string][]statement{"payment": {
 			{layout: says("date_approved", whole, webhook.Fact{Type: "approved", Kind: order.KindPaid}, webhook.Fact{Type: "refunded", Kind: order.KindPaid},
 				webhook.Fact{Type: "charged_back", Kind: order.KindPaid}, webhook.Fact{Type: "in_mediation", Kind: order.KindPaid})},

@@ -43,9 +43,10 @@ func mollieAs(provider string) API {
 				payment("expiredAt", webhook.Fact{Type: "expired", Kind: order.KindCancelled}),
 				payment("createdAt", webhook.Fact{Type: "open", Kind: order.KindPending},
 					webhook.Fact{Type: "pending", Kind: order.KindPending}, webhook.Fact{Type: "authorized", Kind: order.KindPending}),
-				// Queued and pending refunds can still be called off.
+				// Queued and pending refunds can still be called off: they are under way.
 				part("_embedded.refunds", webhook.Layout{Type: webhook.Paths{"item.status"}, Time: webhook.Paths{"item.createdAt"}, Facts: []webhook.Fact{
 					{Type: "processing", Kind: order.KindRefund}, {Type: "refunded", Kind: order.KindRefund},
+					{Type: "queued", Kind: order.KindPending}, {Type: "pending", Kind: order.KindPending},
 					{Type: "failed", Kind: order.KindRefundFailed}}}),
 				part("_embedded.chargebacks", webhook.Layout{Type: webhook.Paths{"item.resource"}, Time: webhook.Paths{"item.createdAt"}, Facts: []webhook.Fact{
 					{Type: "chargeback", Kind: order.KindDisputeOpened}}}),

@@ -60,7 +60,7 @@ var paddle = API{
 					webhook.Fact{Type: "draft", Kind: order.KindPending}, webhook.Fact{Type: "canceled", Kind: order.KindCancelled})...),
 			},
 			"adjustment": {
-				adjustment("id", "created_at", fact("refund", "approved", order.KindRefund)),
+				adjustment("id", "created_at", fact("refund", "approved", order.KindRefund), fact("refund", "pending_approval", order.KindPending)),
 				adjustment("id", "updated_at", fact("refund", "reversed", order.KindRefundFailed)),
 				// A chargeback and its reversal are one dispute, of the transaction.
 				adjustment("transaction_id", "created_at", fact("chargeback", "approved", order.KindDisputeOpened), fact("chargeback", "reversed", order.KindDisputeOpened),

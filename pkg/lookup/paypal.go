@@ -92,7 +92,7 @@ func paypalRun(a *asking) result {
 		return another
 	}
 	for _, f := range whole.facts {
-		if f.Fact == order.KindRefund || f.Fact == order.KindRefundFailed {
+		if f.Fact == order.KindRefund || f.Fact == order.KindRefundFailed || f.Fact == order.KindPending && f.Object != "" {
 			f.Payment = paypalCapture(f.Payment)
 		}
 		if capture == "" || f.Payment == capture && f.Fact != order.KindPaid {
@@ -157,7 +157,7 @@ func paypalReaders() (readers, error) {
 	up := func(kind order.Kind, status string) webhook.Fact {
 		return webhook.Fact{Type: "up", Kind: kind, When: map[string]string{"of.item.status": status}}
 	}
-	refunds := says("of.item.", up(order.KindRefund, "COMPLETED"), up(order.KindRefundFailed, "FAILED"), up(order.KindRefundFailed, "CANCELLED"))
+	refunds := says("of.item.", up(order.KindRefund, "COMPLETED"), up(order.KindRefundFailed, "FAILED"), up(order.KindRefundFailed, "CANCELLED"), up(order.KindPending, "PENDING"))
 	refunds.Type, refunds.Payment, refunds.Object = webhook.Paths{"item.rel"}, webhook.Paths{"item.href"}, webhook.Paths{"of.item.id"}
 	disputed := func(at string, facts ...webhook.Fact) webhook.Layout {
 		return webhook.Layout{ID: webhook.Paths{"dispute_id"}, Type: webhook.Paths{"=dispute"}, Time: webhook.Paths{at},

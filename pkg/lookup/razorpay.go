@@ -54,7 +54,8 @@ var razorpay = API{
 		}
 		return compile(map[string][]statement{
 			"payment": {{layout: made}},
-			"refund":  {{layout: says("created_at", webhook.Fact{Type: "processed", Kind: order.KindRefund}, webhook.Fact{Type: "failed", Kind: order.KindRefundFailed})}},
+			"refund": {{layout: says("created_at", webhook.Fact{Type: "processed", Kind: order.KindRefund}, webhook.Fact{Type: "failed", Kind: order.KindRefundFailed},
+				webhook.Fact{Type: "pending", Kind: order.KindPending})}},
 			"dispute": {{layout: says("created_at", opened...)},
 				{layout: says("", webhook.Fact{Type: "won", Kind: order.KindDisputeWon}, webhook.Fact{Type: "lost", Kind: order.KindDisputeLost},
 					webhook.Fact{Type: "closed", Kind: order.KindDisputeWon, When: closed})}},

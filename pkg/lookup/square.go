@@ -81,7 +81,8 @@ var square = API{
 		return compile(map[string][]statement{
 			"payment": {{layout: payment}},
 			"refund": {{layout: says("refund", "status", "created_at", webhook.Fact{Type: "COMPLETED", Kind: order.KindRefund},
-				webhook.Fact{Type: "FAILED", Kind: order.KindRefundFailed}, webhook.Fact{Type: "REJECTED", Kind: order.KindRefundFailed})}},
+				webhook.Fact{Type: "FAILED", Kind: order.KindRefundFailed}, webhook.Fact{Type: "REJECTED", Kind: order.KindRefundFailed},
+				webhook.Fact{Type: "PENDING", Kind: order.KindPending})}},
 			"dispute": {dispute("created_at", opened...), dispute("updated_at", webhook.Fact{Type: "WON", Kind: order.KindDisputeWon},
 				webhook.Fact{Type: "LOST", Kind: order.KindDisputeLost}, webhook.Fact{Type: "ACCEPTED", Kind: order.KindDisputeLost})},
 		})

@@ -76,7 +76,8 @@ var stripe = API{
 			},
 			"session": {session},
 			"refund": {part(says("status", "amount", created, append(kind(order.KindRefundFailed, "failed", "canceled"),
-				webhook.Fact{Type: "succeeded", Kind: order.KindRefund})...), of)},
+				webhook.Fact{Type: "succeeded", Kind: order.KindRefund}, webhook.Fact{Type: "pending", Kind: order.KindPending},
+				webhook.Fact{Type: "requires_action", Kind: order.KindPending})...), of)},
 			"dispute": {
 				part(says("status", "amount", created, kind(order.KindDisputeOpened, "warning_needs_response", "warning_under_review", "warning_closed",
 					"needs_response", "under_review", "won", "lost")...), of),

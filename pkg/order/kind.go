@@ -12,7 +12,8 @@ type Kind uint8
 const (
 	// KindNone states nothing about an order: an unknown or unused event type.
 	KindNone Kind = iota
-	// KindPending: a payment is under way; nothing is decided.
+	// KindPending: a payment is under way; nothing is decided. With an Object it is a
+	// refund of the payment that is, see UnderWay.
 	KindPending
 	// KindFailed: one attempt to pay failed. Another may follow.
 	KindFailed

@@ -14,9 +14,18 @@ type Standing struct {
 	// refund is known at all.
 	Refunded int64
 	Refunds  bool
+	// UnderWay is the sum of the refunds that are not decided, which some providers count
+	// in their totals already.
+	UnderWay int64
 	// Unpaid is what is said in place of paid: pending, failed or cancelled; KindNone
 	// if nothing is.
 	Unpaid Kind
+}
+
+// UnderWay says whether a fact is that a refund was begun and nothing is decided. It
+// changes no order, but its end must be learnt.
+func UnderWay(kind Kind, payment, object string) bool {
+	return kind == KindPending && payment != "" && object != "" && object != payment
 }
 
 // StandingOf is how a payment stands by entries that count: applied ones of ours, or
@@ -40,6 +49,10 @@ func StandingOf(payment string, entries []Entry) Standing {
 		case KindRefundTotal:
 			total, s.Refunds = max(total, e.Amount), true
 		case KindPending, KindFailed, KindCancelled:
+			if UnderWay(e.Kind, e.Payment, e.Object) {
+				s.UnderWay += e.Amount
+				continue
+			}
 			s.Unpaid = max(s.Unpaid, e.Kind)
 		}
 	}
@@ -73,7 +86,7 @@ func (s Standing) Contradicts(theirs Standing) (differences []string) {
 	case s.Amount != theirs.Amount:
 		differences = append(differences, fmt.Sprintf("we say %s paid, the provider says %s", amountText(s.Amount, s.Currency), amountText(theirs.Amount, s.Currency)))
 	}
-	if theirs.Refunds && s.Refunded != theirs.Refunded {
+	if theirs.Refunds && (s.Refunded < theirs.Refunded || s.Refunded > theirs.Refunded+theirs.UnderWay) {
 		differences = append(differences, fmt.Sprintf("we say %s refunded, the provider says %s", amountText(s.Refunded, s.Currency), amountText(theirs.Refunded, s.Currency)))
 	}
 	return slices.Clip(differences)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -124,8 +125,44 @@ func (tx Tx) Apply(ctx context.Context, now time.Time, facts []Fact) (Applied, e
 	if err := w.write(ctx, tx, r.moved); err != nil {
 		return applied, err
 	}
-	applied.Effects, err = tx.writeEffects(ctx, now, &w)
-	return applied, err
+	if applied.Effects, err = tx.writeEffects(ctx, now, &w); err != nil {
+		return applied, err
+	}
+	return applied, tx.askAboutRefunds(ctx, now, facts, applied, nos)
+}
+
+// askAboutRefunds arms the look-ups of refunds that are under way, for when their end
+// should long have been told, and has those of refunds looked at that have ended. What is
+// new to a set does it once, whatever is repeated.
+func (tx Tx) askAboutRefunds(ctx context.Context, now time.Time, facts []Fact, applied Applied, nos map[string]int16) error {
+	bySource := map[int16][]arming{}
+	var endedSources []int16
+	var ended []string
+	for i := range facts {
+		f := &facts[i]
+		due, source := now.Add(f.AskAfter), nos[f.Source]
+		switch {
+		case f.AskAfter == 0 || f.Payment == "" || applied.Verdicts[i].Verdict == order.Duplicate:
+			continue
+		case f.Kind == order.KindRefund || f.Kind == order.KindRefundFailed:
+			endedSources, ended = append(endedSources, source), append(ended, f.Payment)
+			continue
+		case !order.UnderWay(f.Kind, f.Payment, f.Object):
+			continue
+		}
+		bySource[source] = append(bySource[source], arming{object: object{source, f.Payment}, endpointNo: nos[f.Endpoint], lane: LaneHanging,
+			orderNo: applied.OrderNos[i], event: uuid(f.Hash), dueAt: due, reviewAt: tx.store.graces.due(order.AwaitingProvider, due),
+			target: Target{Object: f.Payment, Type: f.EventType, Order: f.OrderID, Payment: f.Payment, Subject: f.Object, Amount: f.Amount, Currency: f.Currency, Time: atMillis(f.Time)}})
+	}
+	for _, source := range slices.Sorted(maps.Keys(bySource)) {
+		if err := tx.armBeside(ctx, now, source, bySource[source]); err != nil {
+			return err
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	return wrap("look at the look-ups of refunds that have ended", tx.q.HastenRefunds(ctx, timestamp(now), endedSources, ended))
 }
 
 // add puts a fact into the set.

@@ -35,6 +35,9 @@ type Fact struct {
 	EventID, EventType, Endpoint string
 	// AppendedAt is when the broker took it: the hour it counts in.
 	AppendedAt time.Time
+	// AskAfter is how long a refund may be under way (order.UnderWay) before its provider
+	// is asked how it ended; 0: never.
+	AskAfter time.Duration
 	// ReadingHash tells two readings of one event id apart.
 	ReadingHash int64
 	// OutsideWindow: processed_events does not reach back so far. If its order is

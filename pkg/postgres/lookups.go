@@ -25,9 +25,9 @@ type Lookup struct {
 	// Attempt counts from 1 since it is open.
 	Attempt int
 	// Lane is for whom it is. Hanging: an order or a held event waits for it too, which
-	// ends by itself.
-	Lane    Lane
-	Hanging bool
+	// ends by itself; Refund: that is a refund whose end nobody has told.
+	Lane            Lane
+	Hanging, Refund bool
 
 	owner    string
 	sourceNo int16
@@ -120,7 +120,7 @@ func (s *Store) ClaimLookups(ctx context.Context, now time.Time, c LookupClaim) 
 			return err
 		}
 		more = len(rows) == c.Limit
-		idle, err := tx.closeIdle(ctx, now, c.Source, nos[c.Source], rows)
+		idle, refunds, err := tx.closeIdle(ctx, now, c.Source, nos[c.Source], rows)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Store) ClaimLookups(ctx context.Context, now time.Time, c LookupClaim) 
 			l := Lookup{Source: c.Source, ArmedAt: r.ArmedAt.Time, BeganAt: r.BegunAt.Time, Attempt: int(r.Attempts),
 				Target: Target{Object: r.Object, Type: r.EventType, Order: r.OrderID, Payment: r.PaymentID, Subject: r.Subject,
 					Amount: r.Amount, Currency: r.Currency, Time: atMillis(r.OccurredAt)},
-				Lane: c.Lane, Hanging: r.OrderNo.Valid, owner: c.Owner, sourceNo: nos[c.Source], arming: r.Begun}
+				Lane: c.Lane, Hanging: r.OrderNo.Valid, Refund: refunds[r.Object], owner: c.Owner, sourceNo: nos[c.Source], arming: r.Begun}
 			if l.Endpoint, err = tx.nameOf(ctx, r.EndpointNo); err != nil {
 				return err
 			}
@@ -146,29 +146,34 @@ func (s *Store) ClaimLookups(ctx context.Context, now time.Time, c LookupClaim) 
 	return claimed, more, nil
 }
 
-// closeIdle closes those of claimed look-ups that are for nobody any more.
-func (tx Tx) closeIdle(ctx context.Context, now time.Time, source string, sourceNo int16, rows []dbgen.ClaimLookupsRow) (map[string]bool, error) {
-	arg := dbgen.IdleLookupsParams{SourceNo: sourceNo, Pending: int16(order.Pending)}
+// closeIdle closes those of claimed look-ups that are for nobody any more, and says which
+// of the others are for a refund.
+func (tx Tx) closeIdle(ctx context.Context, now time.Time, source string, sourceNo int16, rows []dbgen.ClaimLookupsRow) (idle, refunds map[string]bool, err error) {
+	arg := dbgen.IdleLookupsParams{SourceNo: sourceNo, Pending: int16(order.Pending), UnderWay: int16(order.KindPending),
+		Ends: []int16{int16(order.KindRefund), int16(order.KindRefundFailed)}}
 	for _, r := range rows {
 		if r.OrderNo.Valid {
 			arg.Objects, arg.OrderNos, arg.EventHashes = append(arg.Objects, r.Object), append(arg.OrderNos, r.OrderNo.Int64), append(arg.EventHashes, r.EventHash)
 		}
 	}
 	if len(arg.Objects) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	objects, err := tx.q.IdleLookups(ctx, arg)
-	if err != nil || len(objects) == 0 {
-		return nil, wrap("find look-ups for nobody", err)
+	found, err := tx.q.IdleLookups(ctx, arg)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find look-ups for nobody: %w", err)
 	}
-	if err := tx.closeLookups(ctx, now, source, sourceNo, objects, MovedOn); err != nil {
-		return nil, err
+	var objects []string
+	idle, refunds = map[string]bool{}, map[string]bool{}
+	for _, f := range found {
+		if refunds[f.Object] = f.Refund; f.Idle {
+			idle[f.Object], objects = true, append(objects, f.Object)
+		}
 	}
-	idle := map[string]bool{}
-	for _, o := range objects {
-		idle[o] = true
+	if len(objects) == 0 {
+		return nil, refunds, nil
 	}
-	return idle, nil
+	return idle, refunds, tx.closeLookups(ctx, now, source, sourceNo, objects, MovedOn)
 }
 
 // closeLookups closes look-ups without an answer; how says why.
@@ -229,19 +234,46 @@ func (s *Store) AnswerLookup(ctx context.Context, now time.Time, l Lookup, said 
 type Undecided struct {
 	// Orders are whom the payment is for, by the answer.
 	Orders []string
+	// Refund is one that is under way, where the payment itself is decided.
+	Refund *Said
 	// At is when it is asked about again, ReviewAt when a person is.
 	At, ReviewAt time.Time
 }
 
 // AnswerUndecided is AnswerLookup of an answer that decides nothing: hints need wait no
-// longer, but if one of the orders is pending, it hangs, and is asked about from now on.
+// longer, but if one of the orders is pending, or a refund is under way, it hangs, and is
+// asked about from now on.
 func (s *Store) AnswerUndecided(ctx context.Context, now time.Time, l Lookup, u Undecided, said ...Said) (settled int, err error) {
 	err = s.InTx(ctx, func(tx Tx) error {
 		if settled, err = tx.answerLookup(ctx, now, l, said); err != nil {
 			return err
 		}
+		if u.Refund != nil {
+			return tx.q.HangOnRefund(ctx, dbgen.HangOnRefundParams{SourceNo: l.sourceNo, Object: l.Object, PaymentID: u.Refund.Payment, EventHash: uuid(u.Refund.Event),
+				Now: timestamp(now), DueAt: timestamp(u.At), ReviewAt: timestamp(u.ReviewAt), Lane: int16(LaneHanging)})
+		}
 		return tx.q.HangOn(ctx, dbgen.HangOnParams{SourceNo: l.sourceNo, Object: l.Object, OrderIds: u.Orders, Now: timestamp(now), DueAt: timestamp(u.At),
 			ReviewAt: timestamp(u.ReviewAt), Lane: int16(LaneHanging), Pending: int16(order.Pending)})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("answer the look-up of %s of source %s: %w", l.Object, l.Source, err)
+	}
+	return settled, nil
+}
+
+// AnswerHanging is AnswerUndecided of what hangs already: it stays open, since when it
+// was, and a person who is asked about it stays so.
+func (s *Store) AnswerHanging(ctx context.Context, now time.Time, l Lookup, u Undecided, said ...Said) (settled int, err error) {
+	err = s.InTx(ctx, func(tx Tx) error {
+		rows, err := tx.q.AnswerHanging(ctx, dbgen.AnswerHangingParams{SourceNo: l.sourceNo, Object: l.Object, Begun: l.arming, Owner: pgtype.Text{String: l.owner, Valid: true},
+			DueAt: timestamp(u.At), ReviewAt: timestamp(u.ReviewAt), Problem: string(LookupUndecided)})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if settled, err = tx.settleHints(ctx, now, l.sourceNo, l.Object, l.arming); err != nil {
+			return err
+		}
+		return tx.keepAnswer(ctx, now, l, said)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("answer the look-up of %s of source %s: %w", l.Object, l.Source, err)
@@ -350,7 +382,7 @@ func unanswered(source string, r dbgen.TakeUnansweredLookupsRow) dbgen.OpenRevie
 	}
 	item := dbgen.OpenReviewItemParams{Kind: string(ReviewLookup), Subject: LookupSubject(source, r.Object), OrderNo: r.OrderNo,
 		Detail: fmt.Sprintf("no answer about %q of source %q since %s: %s%s", r.Object, source, since, why, attempts)}
-	if Lane(r.Lane) == LaneHanging {
+	if Lane(r.Lane) == LaneHanging && !r.EventHash.Valid {
 		item.Kind = string(ReviewHanging)
 		item.Detail = fmt.Sprintf("order %q is pending, and source %q has been asked about %q since %s: %s%s", r.OrderID, source, r.Object, since, why, attempts)
 	}
@@ -429,6 +461,8 @@ type arming struct {
 	// orderNo is the order that hangs, or the one of the event that is held; 0: none.
 	orderNo int64
 	event   pgtype.UUID
+	// dueAt is when it is asked about at the earliest; zero: at once.
+	dueAt time.Time
 }
 
 // arm makes sure that each object, one row each, will be asked about after this
@@ -454,6 +488,11 @@ func (tx Tx) arm(ctx context.Context, now time.Time, objects []arming) (map[obje
 		}
 		arg.OccurredAt = append(arg.OccurredAt, ms)
 		arg.Lanes, arg.OrderNos, arg.EventHashes = append(arg.Lanes, int16(o.lane)), append(arg.OrderNos, o.orderNo), append(arg.EventHashes, o.event)
+		due := now
+		if o.dueAt.After(now) {
+			due = o.dueAt
+		}
+		arg.DueAt = append(arg.DueAt, timestamp(due))
 		arg.ReviewAt = append(arg.ReviewAt, pgtype.Timestamptz{Time: o.reviewAt, Valid: !o.reviewAt.IsZero()})
 	}
 	rows, err := tx.q.ArmLookups(ctx, arg)

@@ -454,3 +454,83 @@ func TestAHintAboutAPaymentThatHangsIsAskedAboutAtOnce(t *testing.T) {
 		t.Errorf("%d hints were settled", n)
 	}
 }
+
+// refundOf is a fact about refund re of payment p, that is asked about after half an hour.
+func refundOf(id string, kind order.Kind, re string, second int) postgres.Fact {
+	f := fact(id, "", "p", kind, 300, second)
+	f.Object, f.AskAfter = re, 30*time.Minute
+	return f
+}
+
+// O45: a refund that is under way for longer than the limit, and of whose end no
+// webhook ever tells.
+func TestARefundUnderWayIsAskedAboutUntilItIsDecided(t *testing.T) {
+	d := newDesk(t)
+	d.apply(registered("o", 1000), fact("paid", "o", "p", order.KindPaid, 1000, 5))
+	d.apply(refundOf("r1", order.KindPending, "re_1", 6), refundOf("r2", order.KindPending, "re_2", 7))
+	d.wants("o", order.Paid, "pending paid")
+	began := at
+	if ls := d.claimed(began.Add(29*time.Minute), "a"); len(ls) != 0 {
+		t.Fatalf("asked about before its time: %+v", ls)
+	}
+	ls := d.claimed(began.Add(31*time.Minute), "a")
+	if len(ls) != 1 || ls[0].Payment != "p" || !ls[0].Hanging {
+		t.Fatalf("asked about are %+v", ls)
+	}
+	// Still under way: it goes on, since when it did.
+	u := postgres.Undecided{At: began.Add(time.Hour), ReviewAt: began.Add(24 * time.Hour), Refund: &postgres.Said{Payment: "p", Object: "re_1"}}
+	if _, err := d.AnswerHanging(t.Context(), began.Add(31*time.Minute), ls[0], u); err != nil {
+		t.Fatal(err)
+	}
+	if items := d.unanswered(began.Add(23 * time.Hour)); len(items) != 0 {
+		t.Errorf("a person is asked before the deadline: %+v", items)
+	}
+	if ls := d.claimed(began.Add(59*time.Minute), "a"); len(ls) != 0 {
+		t.Errorf("asked about again at once: %+v", ls)
+	}
+	// One of the two ends; the other is still asked about.
+	d.apply(refundOf("r1 ended", order.KindRefund, "re_1", 8))
+	if ls = d.claimed(began.Add(2*time.Hour), "a"); len(ls) != 1 || ls[0].Attempt != 2 {
+		t.Fatalf("asked about are %+v", ls)
+	}
+	if err := d.RetryLookup(t.Context(), ls[0], began.Add(3*time.Hour), postgres.LookupUnavailable); err != nil {
+		t.Fatal(err)
+	}
+	if items := d.unanswered(began.Add(25 * time.Hour)); len(items) != 1 {
+		t.Errorf("at the deadline a person is asked %+v", items)
+	}
+	d.apply(refundOf("r2 ended", order.KindRefundFailed, "re_2", 9))
+	if ls := d.claimed(began.Add(26*time.Hour), "a"); len(ls) != 0 || d.number(`SELECT count(*) FROM lookups WHERE answered < armed`) != 0 {
+		t.Errorf("all is decided, and asked about are %+v", ls)
+	}
+	if items := d.unanswered(began.Add(26 * time.Hour)); len(items) != 0 {
+		t.Errorf("all is decided, and open is %+v", items)
+	}
+	d.apply(refundOf("r1", order.KindPending, "re_1", 6)) // repeated late
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`); n != 0 {
+		t.Errorf("%d look-ups are open after a repeat", n)
+	}
+	d.wants("o", order.PartiallyRefunded, "pending paid partially_refunded")
+}
+
+// The refund may be told of before its payment, which leads to another order then.
+func TestARefundUnderWayThatCameBeforeItsPaymentIsAskedAbout(t *testing.T) {
+	d := newDesk(t)
+	d.apply(refundOf("r1", order.KindPending, "re_1", 6))
+	d.apply(registered("o", 1000), fact("paid", "o", "p", order.KindPaid, 1000, 5))
+	if ls := d.claimed(at.Add(31*time.Minute), "a"); len(ls) != 1 || !ls[0].Refund {
+		t.Errorf("asked about are %+v", ls)
+	}
+}
+
+// Some count a refund in their total before it is decided.
+func TestARefundUnderWayIsNoContradiction(t *testing.T) {
+	d := newDesk(t)
+	paid, done, begun := fact("paid", "o", "p", order.KindPaid, 1000, 5), refundOf("r1", order.KindRefund, "re_1", 6), refundOf("r2", order.KindPending, "re_2", 7)
+	d.apply(registered("o", 1000), paid, fact("t", "o", "p", order.KindRefundTotal, 600, 8), done, begun)
+	d.answered(at, paid, done, begun)
+	d.compare(at.Add(time.Hour))
+	if n := d.number(`SELECT count(*) FROM comparisons`); n != 0 || len(d.contradictions()) != 0 {
+		t.Errorf("%d are asked about again: %+v", n, d.contradictions())
+	}
+}

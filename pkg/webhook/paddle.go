@@ -51,6 +51,7 @@ var paddleLayout = Layout{
 		paddleTransaction("transaction.payment_failed", order.KindFailed),
 		paddleTransaction("transaction.canceled", order.KindCancelled),
 
+		paddleAdjustment("adjustment.created", "refund", "pending_approval", order.KindPending),
 		paddleAdjustment("adjustment.created", "refund", "approved", order.KindRefund),
 		paddleAdjustment("adjustment.updated", "refund", "approved", order.KindRefund),
 		paddleAdjustment("adjustment.updated", "refund", "reversed", order.KindRefundFailed),

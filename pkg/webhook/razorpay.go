@@ -49,6 +49,7 @@ var razorpayLayout = Layout{
 		{Type: "order.paid", Kind: order.KindPaid},
 		{Type: "payment.failed", Kind: order.KindFailed},
 
+		razorpayRefund("refund.created", order.KindPending),
 		razorpayRefund("refund.processed", order.KindRefund),
 		razorpayRefund("refund.failed", order.KindRefundFailed),
 

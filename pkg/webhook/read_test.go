@@ -311,7 +311,10 @@ func TestStripesEventsMeanWhatTheProviderSays(t *testing.T) {
 		{"charge.refund.updated", `"id":"re","payment_intent":"pi","status":"failed","amount":200`,
 			Reading{Fact: order.KindRefundFailed, Payment: "pi", Object: "re", Subject: "re", Amount: 200}},
 		{"payment_intent.processing", `"id":"pi","amount":500`, Reading{Fact: order.KindPending, Payment: "pi", Subject: "pi", Amount: 500}},
-		{"refund.updated", `"id":"re","payment_intent":"pi","status":"pending","amount":200`, Reading{Payment: "pi", Subject: "re", Amount: 200}},
+		{"refund.updated", `"id":"re","payment_intent":"pi","status":"pending","amount":200`,
+			Reading{Fact: order.KindPending, Payment: "pi", Object: "re", Subject: "re", Amount: 200}},
+		{"refund.created", `"id":"re","payment_intent":"pi","status":"requires_action","amount":200`,
+			Reading{Fact: order.KindPending, Payment: "pi", Object: "re", Subject: "re", Amount: 200}},
 		{"charge.dispute.closed", `"id":"dp","payment_intent":"pi","status":"lost","amount":500`,
 			Reading{Fact: order.KindDisputeLost, Payment: "pi", Object: "dp", Subject: "dp", Amount: 500}},
 	} {

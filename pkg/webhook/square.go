@@ -85,7 +85,9 @@ var squareLayout = Layout{
 	Facts: append(append(append(
 		squarePayment("payment.created"), squarePayment("payment.updated")...),
 		squareRefund("refund.created"), squareRefund("refund.updated"),
-		squareFailed("refund.updated", "FAILED"), squareFailed("refund.updated", "REJECTED"),
+		squareRefundIs("refund.created", "PENDING", order.KindPending), squareRefundIs("refund.updated", "PENDING", order.KindPending),
+		// A refund may be in the payment's total before it is decided.
+		squareRefundIs("refund.updated", "FAILED", order.KindRefundFailed), squareRefundIs("refund.updated", "REJECTED", order.KindRefundFailed),
 		squareDispute("dispute.created", "", order.KindDisputeOpened)),
 		append(squareDisputes("dispute.state.updated"), squareDisputes("dispute.state.changed")...)...),
 }.mustCompile()
@@ -110,10 +112,9 @@ func squareRefund(typ string) Fact {
 		Object: Paths{"data.object.refund.id"}, Amount: Paths{"data.object.refund.amount_money.amount"}}
 }
 
-// squareFailed: a refund may be in the payment's total before it is decided.
-func squareFailed(typ, status string) Fact {
+func squareRefundIs(typ, status string, kind order.Kind) Fact {
 	f := squareRefund(typ)
-	f.Kind, f.When = order.KindRefundFailed, map[string]string{"data.object.refund.status": status}
+	f.Kind, f.When = kind, map[string]string{"data.object.refund.status": status}
 	return f
 }
 

@@ -57,7 +57,7 @@ func TestSquareReadsPaymentsRefundsAndDisputes(t *testing.T) {
 		{"payment.updated", payment("PENDING", ""), Reading{Fact: order.KindPending, Order: "ORD-1", Amount: 125050}},
 		{"payment.updated", payment("FAILED", ""), Reading{Fact: order.KindFailed, Order: "ORD-1", Amount: 125050}},
 		{"payment.updated", payment("CANCELED", ""), Reading{Fact: order.KindCancelled, Order: "ORD-1", Amount: 125050}},
-		{"refund.created", refund("PENDING"), Reading{Fact: order.KindNone, Amount: 25050}},
+		{"refund.created", refund("PENDING"), Reading{Fact: order.KindPending, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("COMPLETED"), Reading{Fact: order.KindRefund, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("FAILED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},
 		{"refund.updated", refund("REJECTED"), Reading{Fact: order.KindRefundFailed, Object: "REF1", Amount: 25050}},

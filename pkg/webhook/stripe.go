@@ -158,6 +158,11 @@ var stripeLayout = Layout{
 		stripePart("refund.updated", order.KindRefundFailed, "failed"),
 		stripePart("refund.updated", order.KindRefundFailed, "canceled"),
 		stripePart("refund.failed", order.KindRefundFailed, ""),
+		// What is under way is asked about by itself, if its end is never told.
+		stripePart("refund.created", order.KindPending, "pending"),
+		stripePart("refund.created", order.KindPending, "requires_action"),
+		stripePart("refund.updated", order.KindPending, "pending"),
+		stripePart("refund.updated", order.KindPending, "requires_action"),
 		// The older name of refund.updated, which is still sent beside it.
 		stripePart("charge.refund.updated", order.KindRefund, "succeeded"),
 		stripePart("charge.refund.updated", order.KindRefundFailed, "failed"),

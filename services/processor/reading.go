@@ -42,6 +42,9 @@ func (r *record) open(ep endpoint.Endpoint) {
 	}
 	r.stated, r.time = true, reading.Time
 	r.fact = r.factOf(reading)
+	if ep.Lookup != nil {
+		r.fact.AskAfter = ep.Lookup.Pending
+	}
 }
 
 // reading is what the body says: in its provider's form, or in our own if that is what

@@ -25,6 +25,16 @@ func decided(facts []webhook.Reading) bool {
 	return false
 }
 
+// underWay is a refund whose end is not known yet; nil if there is none.
+func underWay(said []postgres.Said) *postgres.Said {
+	for i, f := range said {
+		if order.UnderWay(f.Kind, f.Payment, f.Object) {
+			return &said[i]
+		}
+	}
+	return nil
+}
+
 // records are the events that the facts of an answer become: trusted ones, of the
 // endpoint's source. The same answer gives the same events, whoever asked. said are the
 // same facts, as they are compared later.

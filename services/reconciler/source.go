@@ -269,20 +269,27 @@ func (s *source) conclude(ctx context.Context, a *account, l postgres.Lookup, st
 	s.log.Debug("a look-up is answered", "facts", len(list), "hints", settled)
 }
 
-// answer marks a look-up as answered. A payment that is still under way is nothing that
-// a hint need wait for, but its order hangs.
+// answer marks a look-up as answered. A payment or a refund that is still under way is
+// nothing that a hint need wait for, but it hangs.
 func (s *source) answer(ctx context.Context, a *account, l postgres.Lookup, step lookup.Step, said []postgres.Said) (settled int, err error) {
-	now := s.owner.deps.Now()
-	if decided(step.Facts) || len(step.Facts) == 0 {
-		return s.owner.deps.Store.AnswerLookup(ctx, now, l, said...)
+	store, now := s.owner.deps.Store, s.owner.deps.Now()
+	refund := underWay(said)
+	// That an answer does not tell of a refund says nothing of it.
+	hangs := (refund != nil || l.Refund) && a.endpoint.Lookup.Pending > 0 && (!l.Hanging || now.Sub(l.ArmedAt) <= askFor)
+	if (decided(step.Facts) || len(step.Facts) == 0) && !hangs {
+		return store.AnswerLookup(ctx, now, l, said...)
 	}
-	u := postgres.Undecided{At: now.Add(pause(a.endpoint.Lookup.Pending, now.Sub(l.ArmedAt))), ReviewAt: now.Add(s.owner.cfg.HangingDeadline)}
+	u := postgres.Undecided{At: now.Add(pause(a.endpoint.Lookup.Pending, now.Sub(l.ArmedAt))), ReviewAt: now.Add(s.owner.cfg.HangingDeadline), Refund: refund}
+	if l.Hanging {
+		u.ReviewAt = l.ArmedAt.Add(s.owner.cfg.HangingDeadline)
+		return store.AnswerHanging(ctx, now, l, u, said...)
+	}
 	for _, f := range step.Facts {
 		if f.Order != "" {
 			u.Orders = append(u.Orders, f.Order)
 		}
 	}
-	return s.owner.deps.Store.AnswerUndecided(ctx, now, l, u, said...)
+	return store.AnswerUndecided(ctx, now, l, u, said...)
 }
 
 // doubtAfter is how often a provider must say that it knows no such payment before it

@@ -18,7 +18,7 @@ SELECT unnest(@source_nos::smallint[]), unnest(@objects::text[]), unnest(@endpoi
        unnest(@order_ids::text[]), unnest(@payment_ids::text[]), unnest(@subjects::text[]), unnest(@amounts::bigint[]),
        unnest(@currencies::text[]), unnest(@occurred_at::bigint[]),
        unnest(@lanes::smallint[]), NULLIF(unnest(@order_nos::bigint[]), 0), unnest(@event_hashes::uuid[]),
-       @now::timestamptz, @now::timestamptz, unnest(@review_at::timestamptz[])
+       @now::timestamptz, unnest(@due_at::timestamptz[]), unnest(@review_at::timestamptz[])
 ON CONFLICT (source_no, object) DO UPDATE SET
   armed = GREATEST(lookups.armed, lookups.begun + 1),
   endpoint_no = excluded.endpoint_no, event_type = excluded.event_type, order_id = excluded.order_id,
@@ -46,14 +46,31 @@ WHERE l.source_no = d.source_no AND l.object = d.object
 RETURNING l.object, l.endpoint_no, l.event_type, l.order_id, l.payment_id, l.subject, l.amount, l.currency, l.occurred_at, l.begun, l.armed_at, l.begun_at, l.attempts,
           l.order_no, l.event_hash;
 
--- Which of the look-ups of one source are for nobody any more: the order is decided, or
--- the event is held no longer, and no hint waits.
+-- For whom the look-ups of one source are: nobody any more, if the order is decided, or
+-- the event is held no longer, and no hint waits; or for a refund of the payment
+-- whose end nobody has told.
 -- name: IdleLookups :many
-SELECT u.object::text AS object
-FROM (SELECT unnest(@objects::text[]) AS object, unnest(@order_nos::bigint[]) AS order_no, unnest(@event_hashes::uuid[]) AS event_hash) u
-WHERE CASE WHEN u.event_hash IS NULL THEN NOT EXISTS (SELECT FROM orders o WHERE o.order_no = u.order_no AND o.status = @pending::smallint)
-           ELSE NOT EXISTS (SELECT FROM held_events h WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash) END
-  AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = @source_no AND h.object = u.object AND h.settled_at IS NULL);
+WITH u AS (SELECT unnest(@objects::text[]) AS object, unnest(@order_nos::bigint[]) AS order_no, unnest(@event_hashes::uuid[]) AS event_hash),
+refunds AS (
+  SELECT DISTINCT u.object FROM u
+  JOIN payments p ON p.source_no = @source_no AND p.payment_id = u.object -- whatever order it was when it was armed
+  JOIN order_events e ON e.order_no = p.order_no AND e.source_no = p.source_no AND e.payment_id = p.payment_id
+  WHERE e.kind = @under_way::smallint AND e.object_id NOT IN ('', e.payment_id)
+    AND NOT EXISTS (SELECT FROM order_events d WHERE d.order_no = e.order_no AND d.source_no = e.source_no
+                    AND d.payment_id = e.payment_id AND d.object_id = e.object_id AND d.kind = ANY(@ends::smallint[])))
+SELECT u.object::text AS object, (r.object IS NOT NULL)::boolean AS refund,
+  (r.object IS NULL
+    AND CASE WHEN u.event_hash IS NULL THEN NOT EXISTS (SELECT FROM orders o WHERE o.order_no = u.order_no AND o.status = @pending::smallint)
+             ELSE NOT EXISTS (SELECT FROM held_events h WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash) END
+    AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = @source_no AND h.object = u.object AND h.settled_at IS NULL))::boolean AS idle
+FROM u LEFT JOIN refunds r ON r.object = u.object;
+
+-- A refund has ended that is asked about: then it may be over, also if it is being
+-- asked about now.
+-- name: HastenRefunds :exec
+UPDATE lookups l SET armed = GREATEST(l.armed, l.begun + 1), due_at = CASE WHEN l.claimed_by IS NULL THEN LEAST(l.due_at, @now) ELSE l.due_at END
+FROM (SELECT unnest(@source_nos::smallint[]) AS source_no, unnest(@objects::text[]) AS object) u
+WHERE l.source_no = u.source_no AND l.object = u.object AND l.answered < l.armed AND l.event_hash IS NOT NULL;
 
 -- name: CloseLookups :many
 UPDATE lookups SET answered = armed, begun = armed, due_at = @now, claimed_by = NULL, attempts = 0, order_no = NULL, event_hash = NULL
@@ -91,6 +108,15 @@ RETURNING l.armed;
 UPDATE lookups SET lane = CASE WHEN lane = @strangers::smallint AND @problem = 'unknown' THEN @retries::smallint ELSE lane END, due_at = CASE WHEN armed > begun THEN LEAST(@due_at::timestamptz, begun_at + interval '5 s') ELSE @due_at::timestamptz END, problem = @problem, claimed_by = NULL
 WHERE source_no = @source_no AND object = @object AND begun = @begun AND attempts = @attempts AND claimed_by = @owner;
 
+-- The hints that wait for it need wait no longer, but the refund is not decided. Only
+-- what fails is before a person earlier than the deadline.
+-- name: AnswerHanging :many
+UPDATE lookups SET due_at = CASE WHEN armed > begun THEN LEAST(@due_at::timestamptz, begun_at + interval '5 s') ELSE @due_at::timestamptz END,
+  problem = @problem, claimed_by = NULL,
+  review_at = CASE WHEN review_at IS NULL THEN NULL ELSE GREATEST(review_at, @review_at) END
+WHERE source_no = @source_no AND object = @object AND begun = @begun AND answered < armed AND claimed_by = @owner
+RETURNING armed;
+
 -- name: EndLookup :execrows
 UPDATE lookups l SET answered = l.armed, begun = l.armed, due_at = @now, claimed_by = NULL, attempts = 0, order_no = NULL, event_hash = NULL
 WHERE l.source_no = @source_no AND l.object = @object AND l.armed = @begun AND l.answered < l.armed AND l.claimed_by = @owner
@@ -104,7 +130,7 @@ UPDATE lookups l SET review_at = NULL
 FROM (SELECT source_no, object FROM lookups
       WHERE answered < armed AND review_at <= @now::timestamptz ORDER BY review_at LIMIT @n::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at, l.lane, l.payment_id, l.order_id, l.order_no;
+RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at, l.lane, l.payment_id, l.order_id, l.order_no, l.event_hash;
 
 -- name: OpenLookups :many
 SELECT n.name AS source, count(*) FILTER (WHERE l.lane <> @orders::smallint) AS open, count(*) FILTER (WHERE l.lane = @orders::smallint) AS hanging,

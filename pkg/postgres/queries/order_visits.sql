@@ -27,6 +27,13 @@ FROM order_events
 WHERE order_no = ANY(@order_nos::bigint[]) AND payment_id <> ''
 ORDER BY order_no, source_no, payment_id, event_type LIKE 'looked\_up.%', occurred_at DESC;
 
+-- name: HangOnRefund :exec
+UPDATE lookups l SET armed = l.begun + 1, armed_at = @now, due_at = @due_at, review_at = @review_at, attempts = 0, lane = @lane,
+  order_no = p.order_no, event_hash = @event_hash
+FROM payments p
+WHERE l.source_no = @source_no AND l.object = @object AND l.answered >= l.armed
+  AND p.source_no = l.source_no AND p.payment_id = @payment_id;
+
 -- name: HangOn :exec
 UPDATE lookups l SET armed = l.begun + 1, armed_at = @now, due_at = @due_at, review_at = @review_at, attempts = 0, lane = @lane,
   order_no = o.order_no, event_hash = NULL

@@ -166,6 +166,9 @@ var statuses = map[order.Kind]string{
 // status is the one that an event alone suggests; what an order's status is, the
 // fold decides. A refund that says nothing of the payment may be all of it or a part.
 func (want expected) status(r webhook.Reading) any {
+	if order.UnderWay(r.Fact, r.Payment, r.Object) {
+		return statuses[order.KindNone] // a refund that is not decided
+	}
 	if s, ok := statuses[r.Fact]; ok {
 		return s
 	}

@@ -11,6 +11,54 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const answerHanging = `-- name: AnswerHanging :many
+UPDATE lookups SET due_at = CASE WHEN armed > begun THEN LEAST($1::timestamptz, begun_at + interval '5 s') ELSE $1::timestamptz END,
+  problem = $2, claimed_by = NULL,
+  review_at = CASE WHEN review_at IS NULL THEN NULL ELSE GREATEST(review_at, $3) END
+WHERE source_no = $4 AND object = $5 AND begun = $6 AND answered < armed AND claimed_by = $7
+RETURNING armed
+`
+
+type AnswerHangingParams struct {
+	DueAt    pgtype.Timestamptz
+	Problem  string
+	ReviewAt pgtype.Timestamptz
+	SourceNo int16
+	Object   string
+	Begun    int64
+	Owner    pgtype.Text
+}
+
+// The hints that wait for it need wait no longer, but the refund is not decided. Only
+// what fails is before a person earlier than the deadline.
+func (q *Queries) AnswerHanging(ctx context.Context, arg AnswerHangingParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, answerHanging,
+		arg.DueAt,
+		arg.Problem,
+		arg.ReviewAt,
+		arg.SourceNo,
+		arg.Object,
+		arg.Begun,
+		arg.Owner,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var armed int64
+		if err := rows.Scan(&armed); err != nil {
+			return nil, err
+		}
+		items = append(items, armed)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const answerLookup = `-- name: AnswerLookup :many
 UPDATE lookups l SET answered = u.begun, answered_at = u.began_at, problem = '',
   armed_at = CASE WHEN l.armed > u.begun THEN u.began_at ELSE l.armed_at END,
@@ -67,7 +115,7 @@ SELECT unnest($1::smallint[]), unnest($2::text[]), unnest($3::smallint[]), unnes
        unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::bigint[]),
        unnest($9::text[]), unnest($10::bigint[]),
        unnest($11::smallint[]), NULLIF(unnest($12::bigint[]), 0), unnest($13::uuid[]),
-       $14::timestamptz, $14::timestamptz, unnest($15::timestamptz[])
+       $14::timestamptz, unnest($15::timestamptz[]), unnest($16::timestamptz[])
 ON CONFLICT (source_no, object) DO UPDATE SET
   armed = GREATEST(lookups.armed, lookups.begun + 1),
   endpoint_no = excluded.endpoint_no, event_type = excluded.event_type, order_id = excluded.order_id,
@@ -99,6 +147,7 @@ type ArmLookupsParams struct {
 	OrderNos    []int64
 	EventHashes []pgtype.UUID
 	Now         pgtype.Timestamptz
+	DueAt       []pgtype.Timestamptz
 	ReviewAt    []pgtype.Timestamptz
 }
 
@@ -128,6 +177,7 @@ func (q *Queries) ArmLookups(ctx context.Context, arg ArmLookupsParams) ([]ArmLo
 		arg.OrderNos,
 		arg.EventHashes,
 		arg.Now,
+		arg.DueAt,
 		arg.ReviewAt,
 	)
 	if err != nil {
@@ -331,43 +381,76 @@ func (q *Queries) HastenLookup(ctx context.Context, now pgtype.Timestamptz, sour
 	return err
 }
 
+const hastenRefunds = `-- name: HastenRefunds :exec
+UPDATE lookups l SET armed = GREATEST(l.armed, l.begun + 1), due_at = CASE WHEN l.claimed_by IS NULL THEN LEAST(l.due_at, $1) ELSE l.due_at END
+FROM (SELECT unnest($2::smallint[]) AS source_no, unnest($3::text[]) AS object) u
+WHERE l.source_no = u.source_no AND l.object = u.object AND l.answered < l.armed AND l.event_hash IS NOT NULL
+`
+
+// A refund has ended that is asked about: then it may be over, also if it is being
+// asked about now.
+func (q *Queries) HastenRefunds(ctx context.Context, now pgtype.Timestamptz, sourceNos []int16, objects []string) error {
+	_, err := q.db.Exec(ctx, hastenRefunds, now, sourceNos, objects)
+	return err
+}
+
 const idleLookups = `-- name: IdleLookups :many
-SELECT u.object::text AS object
-FROM (SELECT unnest($1::text[]) AS object, unnest($2::bigint[]) AS order_no, unnest($3::uuid[]) AS event_hash) u
-WHERE CASE WHEN u.event_hash IS NULL THEN NOT EXISTS (SELECT FROM orders o WHERE o.order_no = u.order_no AND o.status = $4::smallint)
-           ELSE NOT EXISTS (SELECT FROM held_events h WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash) END
-  AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = $5 AND h.object = u.object AND h.settled_at IS NULL)
+WITH u AS (SELECT unnest($3::text[]) AS object, unnest($4::bigint[]) AS order_no, unnest($5::uuid[]) AS event_hash),
+refunds AS (
+  SELECT DISTINCT u.object FROM u
+  JOIN payments p ON p.source_no = $2 AND p.payment_id = u.object -- whatever order it was when it was armed
+  JOIN order_events e ON e.order_no = p.order_no AND e.source_no = p.source_no AND e.payment_id = p.payment_id
+  WHERE e.kind = $6::smallint AND e.object_id NOT IN ('', e.payment_id)
+    AND NOT EXISTS (SELECT FROM order_events d WHERE d.order_no = e.order_no AND d.source_no = e.source_no
+                    AND d.payment_id = e.payment_id AND d.object_id = e.object_id AND d.kind = ANY($7::smallint[])))
+SELECT u.object::text AS object, (r.object IS NOT NULL)::boolean AS refund,
+  (r.object IS NULL
+    AND CASE WHEN u.event_hash IS NULL THEN NOT EXISTS (SELECT FROM orders o WHERE o.order_no = u.order_no AND o.status = $1::smallint)
+             ELSE NOT EXISTS (SELECT FROM held_events h WHERE h.order_no = u.order_no AND h.event_hash = u.event_hash) END
+    AND NOT EXISTS (SELECT FROM hints h WHERE h.source_no = $2 AND h.object = u.object AND h.settled_at IS NULL))::boolean AS idle
+FROM u LEFT JOIN refunds r ON r.object = u.object
 `
 
 type IdleLookupsParams struct {
+	Pending     int16
+	SourceNo    int16
 	Objects     []string
 	OrderNos    []int64
 	EventHashes []pgtype.UUID
-	Pending     int16
-	SourceNo    int16
+	UnderWay    int16
+	Ends        []int16
 }
 
-// Which of the look-ups of one source are for nobody any more: the order is decided, or
-// the event is held no longer, and no hint waits.
-func (q *Queries) IdleLookups(ctx context.Context, arg IdleLookupsParams) ([]string, error) {
+type IdleLookupsRow struct {
+	Object string
+	Refund bool
+	Idle   bool
+}
+
+// For whom the look-ups of one source are: nobody any more, if the order is decided, or
+// the event is held no longer, and no hint waits; or for a refund of the payment
+// whose end nobody has told.
+func (q *Queries) IdleLookups(ctx context.Context, arg IdleLookupsParams) ([]IdleLookupsRow, error) {
 	rows, err := q.db.Query(ctx, idleLookups,
+		arg.Pending,
+		arg.SourceNo,
 		arg.Objects,
 		arg.OrderNos,
 		arg.EventHashes,
-		arg.Pending,
-		arg.SourceNo,
+		arg.UnderWay,
+		arg.Ends,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []IdleLookupsRow
 	for rows.Next() {
-		var object string
-		if err := rows.Scan(&object); err != nil {
+		var i IdleLookupsRow
+		if err := rows.Scan(&i.Object, &i.Refund, &i.Idle); err != nil {
 			return nil, err
 		}
-		items = append(items, object)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -627,7 +710,7 @@ UPDATE lookups l SET review_at = NULL
 FROM (SELECT source_no, object FROM lookups
       WHERE answered < armed AND review_at <= $1::timestamptz ORDER BY review_at LIMIT $2::int FOR UPDATE SKIP LOCKED) d
 WHERE l.source_no = d.source_no AND l.object = d.object
-RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at, l.lane, l.payment_id, l.order_id, l.order_no
+RETURNING l.source_no, l.object, l.attempts, l.problem, l.armed_at, l.lane, l.payment_id, l.order_id, l.order_no, l.event_hash
 `
 
 type TakeUnansweredLookupsRow struct {
@@ -640,6 +723,7 @@ type TakeUnansweredLookupsRow struct {
 	PaymentID string
 	OrderID   string
 	OrderNo   pgtype.Int8
+	EventHash pgtype.UUID
 }
 
 func (q *Queries) TakeUnansweredLookups(ctx context.Context, now pgtype.Timestamptz, n int32) ([]TakeUnansweredLookupsRow, error) {
@@ -661,6 +745,7 @@ func (q *Queries) TakeUnansweredLookups(ctx context.Context, now pgtype.Timestam
 			&i.PaymentID,
 			&i.OrderID,
 			&i.OrderNo,
+			&i.EventHash,
 		); err != nil {
 			return nil, err
 		}

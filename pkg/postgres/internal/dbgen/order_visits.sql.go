@@ -74,6 +74,39 @@ func (q *Queries) HangOn(ctx context.Context, arg HangOnParams) error {
 	return err
 }
 
+const hangOnRefund = `-- name: HangOnRefund :exec
+UPDATE lookups l SET armed = l.begun + 1, armed_at = $1, due_at = $2, review_at = $3, attempts = 0, lane = $4,
+  order_no = p.order_no, event_hash = $5
+FROM payments p
+WHERE l.source_no = $6 AND l.object = $7 AND l.answered >= l.armed
+  AND p.source_no = l.source_no AND p.payment_id = $8
+`
+
+type HangOnRefundParams struct {
+	Now       pgtype.Timestamptz
+	DueAt     pgtype.Timestamptz
+	ReviewAt  pgtype.Timestamptz
+	Lane      int16
+	EventHash pgtype.UUID
+	SourceNo  int16
+	Object    string
+	PaymentID string
+}
+
+func (q *Queries) HangOnRefund(ctx context.Context, arg HangOnRefundParams) error {
+	_, err := q.db.Exec(ctx, hangOnRefund,
+		arg.Now,
+		arg.DueAt,
+		arg.ReviewAt,
+		arg.Lane,
+		arg.EventHash,
+		arg.SourceNo,
+		arg.Object,
+		arg.PaymentID,
+	)
+	return err
+}
+
 const paymentsOfOrders = `-- name: PaymentsOfOrders :many
 SELECT DISTINCT ON (order_no, source_no, payment_id) order_no, source_no, payment_id, endpoint_no, event_type, object_id, occurred_at
 FROM order_events

@@ -35,6 +35,9 @@ type Querier interface {
 	AddSkippedOffsets(ctx context.Context, subject string, detail string, who string) error
 	AddStubs(ctx context.Context, n int32) ([]int64, error)
 	AddToBooks(ctx context.Context, arg AddToBooksParams) error
+	// The hints that wait for it need wait no longer, but the refund is not decided. Only
+	// what fails is before a person earlier than the deadline.
+	AnswerHanging(ctx context.Context, arg AnswerHangingParams) ([]int64, error)
 	// A look-up that began later may run already: then its lease stays.
 	AnswerLookup(ctx context.Context, arg AnswerLookupParams) ([]int64, error)
 	AppliedOffsets(ctx context.Context, topicID pgtype.UUID) ([]AppliedOffsetsRow, error)
@@ -108,12 +111,17 @@ type Querier interface {
 	GetReservation(ctx context.Context, orderNo int64) (Reservation, error)
 	GetReviewItem(ctx context.Context, id int64) (ReviewItem, error)
 	HangOn(ctx context.Context, arg HangOnParams) error
+	HangOnRefund(ctx context.Context, arg HangOnRefundParams) error
 	HastenLookup(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, object string) error
+	// A refund has ended that is asked about: then it may be over, also if it is being
+	// asked about now.
+	HastenRefunds(ctx context.Context, now pgtype.Timestamptz, sourceNos []int16, objects []string) error
 	// Returns those that were not waiting already.
 	HoldHints(ctx context.Context, arg HoldHintsParams) ([]HoldHintsRow, error)
-	// Which of the look-ups of one source are for nobody any more: the order is decided, or
-	// the event is held no longer, and no hint waits.
-	IdleLookups(ctx context.Context, arg IdleLookupsParams) ([]string, error)
+	// For whom the look-ups of one source are: nobody any more, if the order is decided, or
+	// the event is held no longer, and no hint waits; or for a refund of the payment
+	// whose end nobody has told.
+	IdleLookups(ctx context.Context, arg IdleLookupsParams) ([]IdleLookupsRow, error)
 	// What is asked about for a hint already is for what hangs, too.
 	JoinLookups(ctx context.Context, arg JoinLookupsParams) error
 	KeepAnswer(ctx context.Context, arg KeepAnswerParams) error

@@ -3,6 +3,8 @@ package dry
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"sluice/pkg/postgres/internal/dbgen"
 )
 
@@ -59,6 +61,14 @@ func (t *Tables) ArmLookups(ctx context.Context, arg dbgen.ArmLookupsParams) ([]
 		rows[i] = dbgen.ArmLookupsRow{SourceNo: o.source, Object: o.id, Armed: r.Armed}
 	}
 	return rows, nil
+}
+
+// JoinLookups changes nothing that a dry run tells of.
+func (t *Tables) JoinLookups(context.Context, dbgen.JoinLookupsParams) error { return nil }
+
+// HastenRefunds changes nothing that a dry run tells of.
+func (t *Tables) HastenRefunds(context.Context, pgtype.Timestamptz, []int16, []string) error {
+	return nil
 }
 
 // HoldHints returns those that were not waiting already.
