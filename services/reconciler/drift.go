@@ -125,12 +125,14 @@ func (d *comparison) lists(ctx context.Context) error {
 	if _, ok := d.account.listing(); !ok {
 		return nil
 	}
+	been := places{}
 	for at := ""; ; {
 		var page lookup.Page
 		err := d.attempts(ctx, func() (_ lookup.Outcome, _ time.Duration, err error) {
 			page, err = d.account.list(ctx, d.span, at, d.request())
 			return page.Outcome, page.RetryAfter, err
 		})
+		page = been.judge(at, page)
 		switch {
 		case err != nil:
 			return err

@@ -76,9 +76,10 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		s.log.Error("the provider lists no more what happened in a part of the time: whether webhooks of it were lost cannot be said",
 			"since", w.Since.Add(-w.Lost), "until", w.Since)
 	}
-	began, sum := now(), tally{}
+	began, sum, been := now(), tally{}, places{}
 	for range maxPages {
 		page, err := s.page(ctx, w)
+		page = been.judge(w.Page, page)
 		if err != nil || page.Outcome != lookup.Answered {
 			return s.interrupted(ctx, w, page, err)
 		}
@@ -98,6 +99,17 @@ func (s *sweeper) sweep(ctx context.Context) error {
 		}
 	}
 	return s.giveBack(ctx, w, now(), false)
+}
+
+// places are those of a list that were asked for in one go.
+type places map[string]bool
+
+// judge takes a page for no answer that leads back to where somebody has been.
+func (p places) judge(at string, page lookup.Page) lookup.Page {
+	if p[at] = true; p[page.Next] && page.Next != "" && page.Outcome == lookup.Answered {
+		return lookup.Page{Outcome: lookup.Unreadable, Why: "the pages of the list lead in a circle"}
+	}
+	return page
 }
 
 // page asks for the sweep's next page.

@@ -440,3 +440,21 @@ func TestAListThatIsRefusedDoesNotStopLookUps(t *testing.T) {
 		t.Errorf("nobody is told:\n%s", w.log.String())
 	}
 }
+
+// A broken list whose pages lead in a circle is no list, and is left after one round.
+func TestAListThatLeadsInACircleIsNoAnswer(t *testing.T) {
+	w := newWorld(t, http.NotFoundHandler(), squareEndpoint)
+	next := map[string]string{"": "a", "a": "b", "b": "a"}
+	w.api.Fail(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(rw, `{"payments":[],"cursor":%q}`, next[r.URL.Query().Get("cursor")])
+	})
+	s := w.sweeper("a", noon)
+	s.once()
+	if n := len(w.api.Requests()); n != 3 || s.count("unanswered") != 1 {
+		t.Errorf("the sweep has made %d requests, %v were no answer", n, s.count("unanswered"))
+	}
+	d, err := s.owner.Drift(t.Context(), "square", lookup.Span{Since: noon.Add(-time.Hour), Until: noon}, func(int, int) {})
+	if n := len(w.api.Requests()); err != nil || n != 6 || len(d.NotCompared) != 1 {
+		t.Errorf("drift has made %d requests: %+v, %v", n-3, d.NotCompared, err)
+	}
+}

@@ -98,3 +98,129 @@ func (w *hintWorld) duplicates(endpoint string) (n int64) {
 	}
 	return n
 }
+
+// signed sends a webhook to an endpoint, signed as its provider does.
+func (w *hintWorld) signed(endpoint, providerName, id string, more map[string]string, body string) {
+	w.Helper()
+	p, _ := webhook.Builtin(providerName)
+	if addressed, ok := p.(interface{ WithURL(string) webhook.Provider }); ok {
+		p = addressed.WithURL("https://shop.example/webhooks/" + endpoint)
+	}
+	secret, err := webhook.NewSecret("k", w.env["SIGNING"])
+	if err != nil {
+		w.Fatal(err)
+	}
+	headers, err := p.Sign(secret, id, time.Now(), []byte(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, "http://"+w.env["SLUICE_INGRESS_ADDRESS"]+"/webhooks/"+endpoint, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, hs := range []map[string]string{headers, more} {
+		for name, value := range hs {
+			r.Header.Set(name, value)
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		w.Fatalf("%s: %+v, %v", endpoint, answer, err)
+	}
+	_ = answer.Body.Close()
+}
+
+// O45: where the provider lists objects, the sweep makes up for lost webhooks by a
+// look-up, under other ids and other times than those of the webhooks. Whatever comes
+// late, dated before or after, changes nothing.
+func TestWhatASweepOfObjectsFoundTheLateWebhooksDoNotChange(t *testing.T) {
+	made := time.Now().Add(-30 * time.Minute).Truncate(time.Second)
+	at := func(d time.Duration) string { return made.Add(d).UTC().Format(time.RFC3339) }
+	serve := func(api http.Handler) string {
+		server := httptest.NewServer(api)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	both := func(name, secret, user string, objects map[string]string, lists map[string]string) string {
+		api := &provider.Objects{Provider: name, Secret: secret, User: user, Size: 1}
+		l := &provider.Lists{Provider: name, Size: 1, API: api}
+		for path, document := range objects {
+			api.Put(path, document)
+		}
+		for path, document := range lists {
+			l.Put(path, "x", made, document)
+		}
+		if name == "razorpay" {
+			return serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if _, _, ok := r.BasicAuth(); !ok {
+					rw.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				l.ServeHTTP(rw, r)
+			}))
+		}
+		l.Header, l.Value = "Authorization", "Bearer "+secret
+		return serve(l)
+	}
+	squarePaid := fmt.Sprintf(`{"id":"sq_1","status":"COMPLETED","reference_id":"SQUARE","created_at":%q,"updated_at":%q,"amount_money":{"amount":1000,"currency":"EUR"},"refunded_money":{"amount":300,"currency":"EUR"},"refund_ids":["sqr_1"]}`, at(0), at(time.Minute))
+	squareRefund := fmt.Sprintf(`{"id":"sqr_1","status":"COMPLETED","payment_id":"sq_1","created_at":%q,"updated_at":%q,"amount_money":{"amount":300,"currency":"EUR"}}`, at(time.Minute), at(2*time.Minute))
+	razorPaid := fmt.Sprintf(`{"id":"pay_1","entity":"payment","status":"captured","captured":true,"amount":1000,"currency":"EUR","amount_refunded":300,"refund_status":"partial","notes":{"order_id":"RAZORPAY"},"created_at":%d}`, made.Unix())
+	razorRefund := fmt.Sprintf(`{"id":"rfnd_1","entity":"refund","status":"processed","amount":300,"currency":"EUR","payment_id":"pay_1","created_at":%d}`, made.Add(time.Minute).Unix())
+	mollieRefund := fmt.Sprintf(`{"resource":"refund","id":"re_1","paymentId":"tr_1","status":"refunded","amount":{"value":"3.00","currency":"EUR"},"createdAt":%q}`, at(time.Minute))
+	molliePaid := fmt.Sprintf(`{"resource":"payment","id":"tr_1","mode":"live","status":"paid","amount":{"value":"10.00","currency":"EUR"},"metadata":{"order_id":"MOLLIE"},"createdAt":%q,"paidAt":%q,"_embedded":{"refunds":[%s]}}`, at(0), at(30*time.Second), mollieRefund)
+	squareURL := both("square", "api-secret", "", map[string]string{"/v2/payments/sq_1": squarePaid, "/v2/refunds/sqr_1": squareRefund}, map[string]string{"/v2/payments": squarePaid, "/v2/refunds": squareRefund})
+	razorURL := both("razorpay", "api-secret", "rzp", map[string]string{"/v1/payments/pay_1": razorPaid, "/v1/refunds/rfnd_1": razorRefund}, map[string]string{"/v1/payments": razorPaid, "/v1/refunds": razorRefund})
+	mollieURL := both("mollie", "api-secret", "", map[string]string{"/v2/payments/tr_1": molliePaid}, map[string]string{"/v2/payments": molliePaid, "/v2/refunds": mollieRefund})
+
+	w := &hintWorld{T: t, kafka: testkit.Kafka(t, 3)}
+	w.launch(testkit.Database(t), fmt.Sprintf(`endpoints:
+  - {name: square, provider: square, url: 'https://shop.example/webhooks/square', secrets: ['env:SIGNING'], lookup: {base_url: %q, credentials: ['env:API'], rate: 100, pending: 0s}}
+  - {name: razorpay, provider: razorpay, secrets: ['env:SIGNING'], lookup: {base_url: %q, credentials: ['env:API'], settings: {key_id: rzp}, rate: 100, pending: 0s}}
+  - {name: mollie, provider: mollie_classic, lookup: {base_url: %q, credentials: ['env:API'], rate: 100, pending: 0s}}
+`, squareURL, razorURL, mollieURL), environment{"SIGNING": "signing-key-of-a-test", "SLUICE_RECONCILER_SWEEP_DELAY": "1s"})
+	orders := []string{"SQUARE", "RAZORPAY", "MOLLIE"}
+	for _, o := range orders {
+		w.register(o, 1000, "EUR")
+	}
+	const want = "pending paid partially_refunded"
+	for _, o := range orders {
+		w.until(o+" made up for", func() bool { return w.history(o) == want })
+	}
+	w.until("every answer", func() bool { return w.open() == 0 })
+	changes := w.sql(`SELECT count(*) FROM order_transitions`)
+
+	square := func(id, typ, when, object string) {
+		w.signed("square", "square", id, nil, fmt.Sprintf(`{"event_id":%q,"type":%q,"created_at":%q,"data":{"id":"x","object":%s}}`, id, typ, when, object))
+	}
+	square("e1", "payment.updated", at(-time.Minute), `{"payment":{"id":"sq_1","status":"COMPLETED","reference_id":"SQUARE","amount_money":{"amount":1000,"currency":"EUR"}}}`)
+	square("e2", "payment.updated", at(5*time.Minute), `{"payment":`+squarePaid+`}`)
+	square("e3", "refund.created", at(time.Minute), `{"refund":`+strings.Replace(squareRefund, "COMPLETED", "PENDING", 1)+`}`)
+	square("e4", "refund.updated", at(10*time.Minute), `{"refund":`+squareRefund+`}`)
+	razor := func(id, typ string, when time.Duration, payload string) {
+		w.signed("razorpay", "razorpay", id, map[string]string{"X-Razorpay-Event-Id": id}, fmt.Sprintf(`{"entity":"event","event":%q,"created_at":%d,"payload":%s}`, typ, made.Add(when).Unix(), payload))
+	}
+	razor("r1", "payment.captured", -time.Minute, `{"payment":{"entity":`+razorPaid+`}}`)
+	razor("r2", "order.paid", 3*time.Minute, `{"payment":{"entity":`+razorPaid+`}}`)
+	razor("r3", "refund.created", 4*time.Minute, `{"refund":{"entity":`+razorRefund+`},"payment":{"entity":`+razorPaid+`}}`)
+	razor("r4", "refund.processed", 20*time.Minute, `{"refund":{"entity":`+razorRefund+`},"payment":{"entity":`+razorPaid+`}}`)
+	for range 2 {
+		if status, _ := w.call(http.MethodPost, "http://"+w.env["SLUICE_INGRESS_ADDRESS"]+"/webhooks/mollie", "application/x-www-form-urlencoded", "id=tr_1"); status != http.StatusOK {
+			t.Fatal(status)
+		}
+	}
+	w.until("the late webhooks taken", func() bool {
+		return w.sql(`SELECT count(*) FROM order_events WHERE event_id IN ('e1','e2','e3','e4','r1','r2','r3','r4')`) == 8 && w.sql(`SELECT count(*) FROM hints WHERE settled_at IS NOT NULL`) >= 1
+	})
+	w.until("every answer again", func() bool { return w.open() == 0 })
+	for _, o := range orders {
+		if got := w.history(o); got != want {
+			t.Errorf("%s: after the late webhooks: %q", o, got)
+		}
+	}
+	if n := w.sql(`SELECT count(*) FROM order_transitions`); n != changes {
+		t.Errorf("%d changes after the late webhooks, and %d before", n, changes)
+	}
+	if n := w.sql(`SELECT count(*) FROM review_items`); n != 0 {
+		t.Errorf("%d review items", n)
+	}
+}
