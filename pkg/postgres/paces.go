@@ -19,18 +19,20 @@ type Slots struct {
 }
 
 // ReserveSlots reserves n requests to the provider of a source, each so long after
-// the one before, whoever reserved it. Nothing gives a slot back: one that is not
+// the one before, whoever reserved it, and none before lead is over: that is how long the
+// answer is on its way. Nothing gives a slot back: one that is not
 // used is lost.
-func (s *Store) ReserveSlots(ctx context.Context, source string, every time.Duration, n int) (r Slots, err error) {
+func (s *Store) ReserveSlots(ctx context.Context, source string, every, lead time.Duration, n int) (r Slots, err error) {
 	lasting := time.Duration(n) * every.Truncate(time.Microsecond)
 	var end time.Time
 	err = s.pool.QueryRow(ctx, `
-		INSERT INTO paces AS p (source, next_at) VALUES ($1, clock_timestamp() + $2::bigint * interval '1 microsecond')
+		INSERT INTO paces AS p (source, next_at) VALUES ($1, clock_timestamp() + ($2::bigint + $4::bigint) * interval '1 microsecond')
 		ON CONFLICT (source) DO UPDATE SET
 			next_at = CASE WHEN p.quiet_until > clock_timestamp() THEN p.next_at
-			               ELSE GREATEST(LEAST(p.next_at, clock_timestamp() + $3::bigint * interval '1 microsecond'), clock_timestamp())
+			               ELSE GREATEST(LEAST(p.next_at, clock_timestamp() + $3::bigint * interval '1 microsecond'),
+			                             clock_timestamp() + $4::bigint * interval '1 microsecond')
 			                    + $2::bigint * interval '1 microsecond' END
-		RETURNING next_at, GREATEST(quiet_until, 'epoch'), clock_timestamp()`, source, lasting.Microseconds(), furthest(every).Microseconds()).
+		RETURNING next_at, GREATEST(quiet_until, 'epoch'), clock_timestamp()`, source, lasting.Microseconds(), furthest(every).Microseconds(), lead.Microseconds()).
 		Scan(&end, &r.QuietUntil, &r.Now)
 	if err != nil {
 		return Slots{}, fmt.Errorf("reserve requests to the provider of source %s: %w", source, err)

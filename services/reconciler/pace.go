@@ -37,17 +37,17 @@ const (
 	lateness = 20 * time.Millisecond
 )
 
-// ahead is how long before its last slot is over a reconciler reserves more. It must
-// cover a round trip to the database.
+// ahead is how long before its last slot is over a reconciler reserves more, besides the
+// round trip to the database.
 const ahead = 100 * time.Millisecond
 
-// bunch is the longest time that one reservation covers. What a reconciler reserves
-// and does not use is lost to the others.
+// bunch is the longest time that one reservation covers, besides that round trip. What a
+// reconciler reserves and does not use is lost to the others.
 const bunch = 250 * time.Millisecond
 
 // reserver hands out requests; *postgres.Store does it for all reconcilers.
 type reserver interface {
-	ReserveSlots(ctx context.Context, source string, every time.Duration, n int) (postgres.Slots, error)
+	ReserveSlots(ctx context.Context, source string, every, lead time.Duration, n int) (postgres.Slots, error)
 }
 
 // quietError says that no request may be made before until: the provider asked, of
@@ -69,7 +69,8 @@ type pace struct {
 	latest  float64        // the pass that was served last
 	slots   []time.Time    // reserved, not used, in order
 	clock   clock
-	busy    bool // a reservation is under way
+	trip    time.Duration // of the last reservation
+	busy    bool          // a reservation is under way
 	fails   int
 	timer   *time.Timer // set for the first slot
 }
@@ -153,9 +154,9 @@ func (p *pace) wanted() (n int) {
 func (p *pace) plan(ctx context.Context) {
 	now := time.Now()
 	if missing := p.wanted() - len(p.slots); missing > 0 && !p.busy &&
-		(len(p.slots) == 0 || p.slots[len(p.slots)-1].Before(now.Add(ahead))) {
+		(len(p.slots) == 0 || p.slots[len(p.slots)-1].Before(now.Add(ahead+p.trip))) {
 		p.busy = true
-		go p.reserve(ctx, min(missing, max(1, int(bunch/p.every))))
+		go p.reserve(ctx, p.trip/2, min(missing, max(1, int((bunch+p.trip)/p.every))))
 	}
 	if len(p.slots) == 0 {
 		return
@@ -171,12 +172,12 @@ func (p *pace) plan(ctx context.Context) {
 // reserveTimeout bounds one reservation.
 const reserveTimeout = 5 * time.Second
 
-// reserve asks the database for slots. Nobody is told of an error: those who wait go
+// reserve asks the database for slots that the answer comes in time for. Nobody is told of an error: those who wait go
 // on waiting, and it is tried again.
-func (p *pace) reserve(ctx context.Context, n int) {
+func (p *pace) reserve(ctx context.Context, lead time.Duration, n int) {
 	limited, cancel := context.WithTimeout(ctx, reserveTimeout)
 	sent := time.Now()
-	s, err := p.reserver.ReserveSlots(limited, p.source, p.every, n)
+	s, err := p.reserver.ReserveSlots(limited, p.source, p.every, lead, n)
 	received := time.Now()
 	cancel()
 	p.mu.Lock()
@@ -194,6 +195,7 @@ func (p *pace) reserve(ctx context.Context, n int) {
 	case s.QuietUntil.After(s.Now):
 		p.send(quietError{received.Add(s.QuietUntil.Sub(s.Now))})
 	default:
+		p.trip = min(received.Sub(sent), 2*bunch) // one that took longer is no rule
 		p.clock.saw(sent, received, s.Now)
 		first := p.clock.local(s.First)
 		for i := range n {

@@ -24,7 +24,7 @@ type timeline struct {
 	err   error
 }
 
-func (l *timeline) ReserveSlots(_ context.Context, _ string, every time.Duration, n int) (postgres.Slots, error) {
+func (l *timeline) ReserveSlots(_ context.Context, _ string, every, lead time.Duration, n int) (postgres.Slots, error) {
 	time.Sleep(rand.N(3 * time.Millisecond))
 	l.mu.Lock()
 	now := time.Now().Add(time.Hour)
@@ -34,8 +34,8 @@ func (l *timeline) ReserveSlots(_ context.Context, _ string, every time.Duration
 		return s, err
 	}
 	if !l.quiet.After(now) {
-		if l.next.Before(now) {
-			l.next = now
+		if l.next.Before(now.Add(lead)) {
+			l.next = now.Add(lead)
 		}
 		s.First, l.next = l.next, l.next.Add(time.Duration(n)*every)
 	}
@@ -229,8 +229,8 @@ type stepping struct {
 	step time.Duration
 }
 
-func (d *stepping) ReserveSlots(ctx context.Context, source string, every time.Duration, n int) (postgres.Slots, error) {
-	s, err := d.timeline.ReserveSlots(ctx, source, every, n)
+func (d *stepping) ReserveSlots(ctx context.Context, source string, every, lead time.Duration, n int) (postgres.Slots, error) {
+	s, err := d.timeline.ReserveSlots(ctx, source, every, lead, n)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Now, s.First = s.Now.Add(d.step), s.First.Add(d.step)
@@ -241,6 +241,42 @@ func (d *stepping) set(step time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.step += step
+}
+
+// slow is a database that takes its time, on the way there and back.
+type slow struct {
+	timeline
+	by time.Duration
+}
+
+func (d *slow) ReserveSlots(ctx context.Context, source string, every, lead time.Duration, n int) (postgres.Slots, error) {
+	time.Sleep(d.by)
+	s, err := d.timeline.ReserveSlots(ctx, source, every, lead, n)
+	time.Sleep(d.by)
+	return s, err
+}
+
+func TestASlowDatabaseCostsNoRequests(t *testing.T) {
+	for _, by := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer time.Sleep(time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 63*time.Second)
+				defer cancel()
+				db := &slow{by: by}
+				p := newPace(db, "mollie", 20)
+				var s seen
+				var askers sync.WaitGroup
+				for range 64 {
+					askers.Go(func() { ask(ctx, p, orders, &s, 0, 10*time.Millisecond) })
+				}
+				askers.Wait()
+				if part, most := float64(len(s.times))/(20*60), s.most(); part < 0.95 || most > 20 {
+					t.Errorf("%.1f %% of the rate, %d in the fullest second", 100*part, most)
+				}
+			})
+		})
+	}
 }
 
 func TestADatabaseWhoseClockIsSetStopsNoRequests(t *testing.T) {
@@ -278,7 +314,7 @@ func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 	for range 4 {
 		reservers.Go(func() {
 			for n := range 25 {
-				s, err := store.ReserveSlots(t.Context(), "mollie", every, n+1)
+				s, err := store.ReserveSlots(t.Context(), "mollie", every, 0, n+1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -301,11 +337,11 @@ func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 	if err := store.KeepQuiet(t.Context(), "mollie", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.ReserveSlots(t.Context(), "mollie", every, 1)
+	s, err := store.ReserveSlots(t.Context(), "mollie", every, 0, 1)
 	if err != nil || s.QuietUntil.Sub(s.Now) < 59*time.Minute {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if s, err = store.ReserveSlots(t.Context(), "paypal", every, 1); err != nil || s.QuietUntil.After(s.Now) {
+	if s, err = store.ReserveSlots(t.Context(), "paypal", every, 0, 1); err != nil || s.QuietUntil.After(s.Now) {
 		t.Errorf("another source: %+v, %v", s, err)
 	}
 }
@@ -315,11 +351,11 @@ func TestReconcilersShareTheRateThroughTheDatabase(t *testing.T) {
 func TestWhatWasReservedByAClockThatWasAheadIsNotWaitedFor(t *testing.T) {
 	store := testkit.Store(t)
 	for range 700 { // as if reserved by a clock that was an hour and more ahead
-		if _, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Second, 1); err != nil {
+		if _, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Second, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Millisecond, 1)
+	s, err := store.ReserveSlots(t.Context(), "mollie", 10*time.Millisecond, 0, 1)
 	if err != nil || s.First.Sub(s.Now) > 2*time.Minute {
 		t.Errorf("the first request is in %v: %v", s.First.Sub(s.Now), err)
 	}
