@@ -232,8 +232,9 @@ func (r *random) passes() {
 			r.Fatal(err)
 		}
 	}
-	if r.IntN(3) == 0 {
-		exec(`UPDATE lookups SET begun = armed, answered = armed, answered_at = $1::timestamptz + interval '1 hour'`, now)
+	exec(`UPDATE review_items SET settled_at = now(), decision = 'dismiss' WHERE kind <> 'held' AND settled_at IS NULL AND id % 3 < $1`, pick(r, 0, 2))
+	if r.IntN(3) > 0 {
+		exec(`UPDATE lookups SET begun = armed, answered = armed, answered_at = $1::timestamptz`, now.Add(pick(r, -time.Hour, time.Hour)))
 		exec(`UPDATE hints SET settled_at = now()`)
 	}
 }
@@ -342,8 +343,10 @@ func effectsBetween(s *stage, before, after picture) (out []EffectOutlook) {
 			sum.Outdated++
 		case state == effect.Withdrawn && was != effect.Withdrawn:
 			sum.Withdrawn++
-		default:
+		case state == effect.Pending && was > effect.Leased:
 			sum.Again++
+		default:
+			continue
 		}
 		sums[name] = sum
 	}
@@ -442,7 +445,7 @@ func TestADryRunTellsWhatReallyHappensThen(t *testing.T) {
 		rounds = 10
 	}
 	first := rand.Uint64()
-	for round := range rounds {
+	for round := 0; round < rounds || round < 5*rounds && missing(sum) != ""; round++ {
 		seed := first + uint64(round)
 		r := &random{Rand: rand.New(rand.NewPCG(seed, 0)), stage: s, n: round}
 		for i := range 4 {
@@ -491,20 +494,26 @@ func TestADryRunTellsWhatReallyHappensThen(t *testing.T) {
 		}
 		want := s.happened(counted, before)
 		if got, want := text(got), text(want); got != want {
-			t.Fatalf("seed %d, %d records in batches of %d: foretold and happened differ:\n%s", seed, len(span), batch, differ(got, want))
+			t.Fatalf("seed %d = %d + %d, %d records in batches of %d: foretold and happened differ:\n%s\nHAPPENED %s", seed, first, round, len(span), batch, differ(got, want), want)
 		}
 		s.addsUp(got, seed)
 		add(&sum, got)
 	}
-	// The random traffic meets everything that an outlook can tell.
-	t.Log(text(sum))
+	if what := missing(sum); what != "" && !testing.Short() {
+		t.Errorf("no round had any %s:\n%s", what, text(sum))
+	}
+}
+
+// missing is something that an outlook can tell and that none did.
+func missing(sum Outlook) string {
 	for what, n := range map[string]int64{"tombstones": sum.Tombstones, "duplicates": sum.Duplicates, "hints": sum.Hints, "dead": total(sum.Dead),
 		"revived": sum.Revived, "other mode": sum.OtherMode, "held": total(sum.Held), "updated": sum.Updated, "older": int64(len(sum.Older)),
 		"corrections": sum.Corrections, "effects": int64(len(sum.Effects)), "reviews": int64(len(sum.Review))} {
-		if n == 0 && !testing.Short() {
-			t.Errorf("no round had any %s", what)
+		if n == 0 {
+			return what
 		}
 	}
+	return ""
 }
 
 // addsUp: every record is told of once, and what is new too.
@@ -594,7 +603,7 @@ func TestADryRunOfReadingAnewTellsWhatReallyHappensThen(t *testing.T) {
 		add(&sum, got)
 		sum.Mended += got.Mended
 	}
-	if t.Log(text(sum)); sum.Mended == 0 || sum.Messages == 0 || sum.Corrections == 0 {
+	if sum.Mended == 0 || sum.Messages == 0 || sum.Corrections == 0 {
 		t.Error("no round had anything to change")
 	}
 }

@@ -75,7 +75,8 @@ type Step struct {
 // EffectOutlook is what would become of one effect's calls.
 type EffectOutlook struct {
 	Effect string `json:"effect"`
-	// Caused are calls that would be made; Again of those that were withdrawn before.
+	// Caused are calls that would be made for the first time, Again those that would be
+	// made although they were withdrawn before, or had failed for good.
 	Caused int64 `json:"caused"`
 	Again  int64 `json:"again"`
 	// Withdrawn would not be made any more. Outdated were attempted, and nothing would

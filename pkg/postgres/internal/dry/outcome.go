@@ -37,7 +37,8 @@ type Turn struct{ From, To order.Judgement }
 type Step struct{ From, To order.Status }
 
 // Effects counts calls of one effect: new ones, and of those that were there those that
-// are to be made again, are not to be made any more, or should not have been.
+// are to be made again (they were withdrawn, or had failed, were given up and are
+// implied anew), are not to be made any more, or should not have been.
 type Effects struct{ Caused, Again, Withdrawn, Outdated int64 }
 
 // Reviews counts items of one kind that are open now and were not, and the reverse.
@@ -160,7 +161,7 @@ func (r *effectRow) what() string {
 		return outdated
 	case state == effect.Withdrawn && r.wasState != effect.Withdrawn:
 		return withdrawn
-	case r.wasState == effect.Withdrawn && state != effect.Withdrawn, r.wasOutdated && !r.Outdated:
+	case state == effect.Pending && r.wasState != effect.Pending && r.wasState != effect.Leased:
 		return again
 	}
 	return ""
