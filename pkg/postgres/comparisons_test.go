@@ -165,3 +165,17 @@ func TestRefundsThatChangedNothingWhenTheyCameAreNoContradiction(t *testing.T) {
 		t.Errorf("the provider agrees on what bounced, and %d are open: %+v", n, d.contradictions())
 	}
 }
+
+// What a person has dismissed counts for nothing, whatever it was about.
+func TestARefundThatAPersonDismissedIsNotCounted(t *testing.T) {
+	d := newDesk(t)
+	paid, dismissed := fact("e", "o", "p", order.KindPaid, 1000, 5), fact("r1", "o", "p", order.KindRefund, 1300, 6)
+	second := fact("r2", "o", "p", order.KindRefund, 200, 7)
+	d.apply(registered("o", 1000), paid, dismissed, second)
+	d.decide(d.one().ID, postgres.Decision{Action: postgres.Dismiss})
+	d.answered(at, paid, second)
+	d.compare(at.Add(time.Hour))
+	if n := d.number(`SELECT count(*) FROM lookups WHERE answered < armed`) + int64(len(d.contradictions())); n != 0 {
+		t.Errorf("%d are open: %+v", n, d.contradictions())
+	}
+}

@@ -493,7 +493,7 @@ func TestARefundUnderWayIsAskedAboutUntilItIsDecided(t *testing.T) {
 	if ls = d.claimed(began.Add(2*time.Hour), "a"); len(ls) != 1 || ls[0].Attempt != 2 {
 		t.Fatalf("asked about are %+v", ls)
 	}
-	if err := d.RetryLookup(t.Context(), ls[0], began.Add(3*time.Hour), postgres.LookupUnavailable); err != nil {
+	if err := d.RetryLookup(t.Context(), ls[0], began.Add(48*time.Hour), postgres.LookupUnavailable); err != nil {
 		t.Fatal(err)
 	}
 	if items := d.unanswered(began.Add(25 * time.Hour)); len(items) != 1 {

@@ -261,10 +261,17 @@ func TestASlowDatabaseCostsNoRequests(t *testing.T) {
 		t.Run(by.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				defer time.Sleep(time.Minute)
-				ctx, cancel := context.WithTimeout(t.Context(), 63*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
 				defer cancel()
 				db := &slow{by: by}
 				p := newPace(db, "mollie", 20)
+				for range 2 { // alone, and after a while in which nobody wanted any
+					began := time.Now()
+					if err := p.wait(ctx, hints); err != nil || time.Since(began) > 5*by {
+						t.Fatalf("one alone waited %v: %v", time.Since(began), err)
+					}
+					time.Sleep(time.Second)
+				}
 				var s seen
 				var askers sync.WaitGroup
 				for range 64 {
