@@ -269,7 +269,7 @@ func TestExpiredAndLostOffsetsSkipNothingAndGapsAreReported(t *testing.T) {
 		t.Errorf("no review item for %s", subject)
 	}
 	// O36: reconciliation picks up the affected period.
-	if n := w.number(`SELECT count(*) FROM sweeps WHERE due_at <= now() AND swept_until <= (SELECT date_trunc('hour', min(appended_at)) FROM order_events)`); n != 1 {
+	if n := w.number(`SELECT count(*) FROM sweeps WHERE due_at <= now() AND swept_until <= (SELECT date_trunc('hour', max(appended_at)) FROM order_events)`); n != 1 {
 		t.Error("what the missing records held is not asked about at the providers")
 	}
 }
