@@ -677,7 +677,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 	span := slices.Concat(lived, s.put(second...))
 	role := fmt.Sprintf("reader_%d", time.Now().UnixNano())
-	for _, q := range []string{`CREATE ROLE ` + role + ` LOGIN`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO ` + role} {
+	for _, q := range []string{`CREATE ROLE ` + role + ` LOGIN PASSWORD '` + role + `'`, `GRANT SELECT ON ALL TABLES IN SCHEMA public TO ` + role} {
 		if _, err := s.db.Exec(q); err != nil {
 			t.Fatal(err)
 		}
@@ -696,7 +696,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	for name, change := range map[string]func(*url.URL, url.Values){
 		"as the processor":           func(*url.URL, url.Values) {},
 		"read-only by default":       func(_ *url.URL, q url.Values) { q.Set("default_transaction_read_only", "on") },
-		"with a right to read alone": func(u *url.URL, _ url.Values) { u.User = url.User(role) },
+		"with a right to read alone": func(u *url.URL, _ url.Values) { u.User = url.UserPassword(role, role) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, q := *address, address.Query()
