@@ -66,7 +66,7 @@ func ledgerOnce(t *scope, ds []delivery, o options) (out ledger) {
 		before := sizes(d)
 		await(t.Context(), o.patience)
 		p := d.Start("processor")
-		rate = pace(t, len(ds), func() int64 {
+		rate = pace(t, len(ds), often, func() int64 {
 			return d.Count("SELECT coalesce(sum(applied_offset + 1), 0)::bigint FROM partitions")
 		})
 		if code := p.Stop(); code != 0 {

@@ -63,7 +63,7 @@ func processOnce(t *scope, ds []delivery, o options) (out processed) {
 
 	await(t.Context(), o.patience)
 	p := d.Start("processor")
-	out.applied = pace(t, len(ds), func() int64 {
+	out.applied = pace(t, len(ds), often, func() int64 {
 		return d.Count("SELECT coalesce(sum(applied_offset + 1), 0)::bigint FROM partitions")
 	})
 	out.memory = p.PeakMemory()
@@ -80,7 +80,7 @@ func processOnce(t *scope, ds []delivery, o options) (out processed) {
 	}
 	rewind(t, d)
 	p = d.Start("processor")
-	out.replayed = pace(t, times*len(ds), d.Committed)
+	out.replayed = pace(t, times*len(ds), often, d.Committed)
 	out.memory = max(out.memory, p.PeakMemory())
 	p.Stop()
 	expect(t, d, ds, times)
@@ -90,9 +90,13 @@ func processOnce(t *scope, ds []delivery, o options) (out processed) {
 	return out
 }
 
+// often is how often progress is looked at in a measure of a second or two; each look
+// is a request to the broker or a query.
+const often = 10 * time.Millisecond
+
 // pace is how many events a second go through from the first that is seen done
-// to the last of total.
-func pace(t *scope, total int, done func() int64) float64 {
+// to the last of total; done is asked for every so long.
+func pace(t *scope, total int, every time.Duration, done func() int64) float64 {
 	var first int64
 	var began time.Time
 	deadline := time.Now().Add(5 * time.Minute)
@@ -106,7 +110,7 @@ func pace(t *scope, total int, done func() int64) float64 {
 		case now.After(deadline):
 			t.Fatalf("the processor has done %d of %d events in time", n, total)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(every)
 	}
 }
 

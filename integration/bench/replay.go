@@ -53,7 +53,7 @@ func replayBesideLive(t *scope, o options, say progress) []row {
 		loaded <- err
 	}()
 	began, used := time.Now(), processor.CPU()
-	rate := pace(t, o.replay, func() int64 { return replayedTo(t, d, ends) })
+	rate := pace(t, o.replay, seldom, func() int64 { return replayedTo(t, d, ends) })
 	ended := time.Now()
 	if ended.Sub(began) > lasts {
 		say("the replay took %s, and live traffic lasted %s only", ended.Sub(began).Round(time.Second), lasts.Round(time.Second))
@@ -82,6 +82,10 @@ func replayBesideLive(t *scope, o options, say progress) []row {
 		Targets: []target{atLeast("records", rate, 200_000, "/s"), atMost("live p99", p99.Seconds(), 2, "s")},
 	}}
 }
+
+// seldom is how often a replay's progress is looked at. A hundred looks a second took a
+// tenth of a core from what they look at (2026-12).
+const seldom = 200 * time.Millisecond
 
 // fillKnown writes n events to the raw topic, as if they had been applied, and notes
 // those that are known as taken over; their orders are not there. It returns where

@@ -198,11 +198,11 @@ func TestADigestIsOfWhatMattersAlone(t *testing.T) {
 }
 
 func TestAnEstimateKnowsThatNewRecordsCostMore(t *testing.T) {
-	p := Plan{Steps: []Step{{Records: 1_000_000}}}
+	p := Plan{Steps: []Step{{Records: 5 * KnownRate}}}
 	for want, c := range map[time.Duration]struct {
 		fresh int64
 		rate  float64
-	}{5 * time.Second: {0, 0}, 50 * time.Second: {1_000_000, 0}, 100 * time.Second: {0, 10_000}} {
+	}{5 * time.Second: {0, 0}, 5 * KnownRate * time.Second / FreshRate: {5 * KnownRate, 0}, 50 * time.Second: {0, KnownRate / 10}} {
 		if got := p.Estimate(c.fresh, c.rate); got != want {
 			t.Errorf("%d fresh at %.0f/s take %v, want %v", c.fresh, c.rate, got, want)
 		}

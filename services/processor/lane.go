@@ -173,6 +173,13 @@ func (l *lane) lag(s *span) {
 	l.metrics.replayLag.WithLabelValues(partitionLabel(s.Partition)).Set(float64(s.Before - s.From))
 }
 
+// reads says whether anything is to be read again.
+func (l *lane) reads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.spans) > 0
+}
+
 // read reads what there is until all of it is through, or ctx ends.
 func (l *lane) read(ctx context.Context) error {
 	if err := l.through(ctx); err != nil {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
+	"sluice/pkg/daemon"
 	"sluice/pkg/kafka"
 )
 
@@ -65,8 +67,18 @@ func (m *member) work(ctx context.Context) error {
 			}
 		}
 		m.gate.exit()
+		if m.lane.reads() {
+			daemon.Pause(ctx, besideReplay)
+		}
 	}
 }
+
+// besideReplay is how long a worker lets records gather while a replay is read beside
+// it. Live traffic of 500/s comes one by one, and each batch costs the broker, the
+// database and the relay about the same, however small: 10,000,000 known records were
+// read at 138,000/s without the pause and at 169,000 to 177,000/s with it, on 2 cores; live p99
+// went from 0.46 to 0.55 s (2026-12). At 300 ms it is 1.2 s for hardly more.
+const besideReplay = 100 * time.Millisecond
 
 // gate stops a loop between two rounds.
 type gate struct {
