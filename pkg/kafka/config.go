@@ -2,8 +2,9 @@
 // topics, and the ways Sluice speaks to them: produce one record and wait
 // (ingress), consume batches and publish dead letters (processor), publish a shard of
 // the outbox with its cursor in one transaction (relay), and read ranges of a topic in
-// no group (scan.go, read.go) for replays and for tools. replay.go is what the group is
-// told while a partition is read again beside its consumer.
+// no group (scan.go, read.go) for replays and for tools. assignment.go is where a
+// consumer begins with each partition; replay.go is what the group is told while one is
+// read again beside it.
 package kafka
 
 import (
