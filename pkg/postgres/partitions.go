@@ -39,19 +39,10 @@ func (s *Store) ClaimPartition(ctx context.Context, topicID [16]byte, topic stri
 // (one topic), checks that each claim is the newest, else ErrFenced, and moves
 // each applied offset up to last. It returns what they were before.
 func (tx Tx) Advance(ctx context.Context, claims []Claim, last []int64) (before []int64, err error) {
-	topic, partitions := uuid(claims[0].TopicID), partitionsOf(claims)
-	rows, err := tx.q.LockPartitions(ctx, topic, partitions)
-	if err != nil {
-		return nil, fmt.Errorf("lock partitions: %w", err)
-	}
-	heights := make([]height, len(rows))
-	for i, r := range rows {
-		heights[i] = height(r)
-	}
-	if before, err = applied(claims, heights); err != nil {
+	if before, err = tx.lockClaims(ctx, claims); err != nil {
 		return nil, err
 	}
-	if err := tx.q.SetAppliedOffsets(ctx, topic, partitions, last); err != nil {
+	if err := tx.q.SetAppliedOffsets(ctx, uuid(claims[0].TopicID), partitionsOf(claims), last); err != nil {
 		return nil, fmt.Errorf("move applied offsets: %w", err)
 	}
 	return before, nil
@@ -67,18 +58,16 @@ func (tx Tx) CheckClaims(ctx context.Context, claims []Claim) (before []int64, e
 	if err != nil {
 		return nil, fmt.Errorf("check claims: %w", err)
 	}
-	heights := make([]height, len(rows))
-	for i, r := range rows {
-		heights[i] = height(r)
-	}
-	return applied(claims, heights)
+	return applied(claims, rows)
 }
 
-// height is what a partition's row says.
-type height struct {
-	Partition     int32
-	Epoch         int64
-	AppliedOffset int64
+// lockClaims is CheckClaims that locks the partitions.
+func (tx Tx) lockClaims(ctx context.Context, claims []Claim) (before []int64, err error) {
+	rows, err := tx.q.LockPartitions(ctx, uuid(claims[0].TopicID), partitionsOf(claims))
+	if err != nil {
+		return nil, fmt.Errorf("lock partitions: %w", err)
+	}
+	return applied(claims, rows)
 }
 
 func partitionsOf(claims []Claim) []int32 {
@@ -89,31 +78,25 @@ func partitionsOf(claims []Claim) []int32 {
 	return partitions
 }
 
-// applied is how far each claim's partition is applied. ErrFenced: one claim is not
-// the newest.
-func applied(claims []Claim, rows []height) ([]int64, error) {
-	offsets := make([]int64, len(claims))
-	for i, c := range claims {
-		j := slices.IndexFunc(rows, func(r height) bool { return r.Partition == c.Partition })
-		if j < 0 || rows[j].Epoch != c.Epoch {
-			return nil, fmt.Errorf("partition %d: %w", c.Partition, ErrFenced)
-		}
-		offsets[i] = rows[j].AppliedOffset
-	}
-	return offsets, nil
+// height is what a partition's row says.
+type height struct {
+	Partition     int32
+	Epoch         int64
+	AppliedOffset int64
 }
 
-// lockClaim locks the claim's partition, checks that the claim is the newest, else
-// ErrFenced, and returns the highest offset ever applied.
-func (tx Tx) lockClaim(ctx context.Context, c Claim) (applied int64, err error) {
-	rows, err := tx.q.LockPartitions(ctx, uuid(c.TopicID), []int32{c.Partition})
-	if err != nil {
-		return 0, fmt.Errorf("lock partition %d: %w", c.Partition, err)
+// applied is how far each claim's partition is applied. ErrFenced: one claim is not
+// the newest.
+func applied[R dbgen.LockPartitionsRow | dbgen.ReadPartitionsRow](claims []Claim, rows []R) ([]int64, error) {
+	offsets := make([]int64, len(claims))
+	for i, c := range claims {
+		j := slices.IndexFunc(rows, func(r R) bool { return height(r).Partition == c.Partition })
+		if j < 0 || height(rows[j]).Epoch != c.Epoch {
+			return nil, fmt.Errorf("partition %d: %w", c.Partition, ErrFenced)
+		}
+		offsets[i] = height(rows[j]).AppliedOffset
 	}
-	if len(rows) == 0 || rows[0].Epoch != c.Epoch {
-		return 0, fmt.Errorf("partition %d: %w", c.Partition, ErrFenced)
-	}
-	return rows[0].AppliedOffset, nil
+	return offsets, nil
 }
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }

@@ -123,7 +123,7 @@ func (s *Store) ReportPaused(ctx context.Context, id int64, c Claim, owner strin
 		if err != nil || !part {
 			return err
 		}
-		if _, err := tx.lockClaim(ctx, c); err != nil {
+		if _, err := tx.lockClaims(ctx, []Claim{c}); err != nil {
 			return err
 		}
 		return ErrReplayOver
@@ -151,11 +151,11 @@ func (s *Store) ReportPaused(ctx context.Context, id int64, c Claim, owner strin
 // partition has ended, or has no part in it; commit the live lane's position again.
 func (s *Store) TakeReplay(ctx context.Context, id int64, c Claim) (from, until int64, err error) {
 	err = s.changeReplay(ctx, func(tx Tx) error {
-		applied, err := tx.lockClaim(ctx, c)
+		applied, err := tx.lockClaims(ctx, []Claim{c})
 		if err != nil {
 			return err
 		}
-		from, until, err = tx.takeReplay(ctx, id, c.Partition, applied)
+		from, until, err = tx.takeReplay(ctx, id, c.Partition, applied[0])
 		return err
 	})
 	if err != nil {
