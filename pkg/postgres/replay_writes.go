@@ -91,10 +91,10 @@ func (s *Store) AbandonReplay(ctx context.Context, id int64) error {
 }
 
 // StopReplay ends a replay that is running: what it did stays done, the rest is not
-// read. Who and why go into the audit log. ErrReplayOver: it is not running.
+// read. Who and why stand beside it and in the audit log. ErrReplayOver: it is not running.
 func (s *Store) StopReplay(ctx context.Context, id int64, who, why string) error {
 	err := s.changeReplay(ctx, func(tx Tx) error {
-		r, err := tx.q.StopReplay(ctx, id)
+		r, err := tx.q.StopReplay(ctx, who, why, id)
 		if err != nil {
 			return err
 		}

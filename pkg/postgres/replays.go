@@ -44,8 +44,10 @@ type Replay struct {
 	Paused                      bool
 	Who, Reason                 string
 	Plan                        json.RawMessage
-	AskedAt, StartedAt, EndedAt time.Time         // zero: not yet
-	Partitions                  []ReplayPartition // ascending
+	AskedAt, StartedAt, EndedAt time.Time // zero: not yet
+	// StoppedBy is who ended it while it ran, and StopReason why; empty: nobody.
+	StoppedBy, StopReason string
+	Partitions            []ReplayPartition // ascending
 }
 
 // Ended says that nothing of it is to be done any more.
@@ -168,7 +170,8 @@ func (s *Store) replays(ctx context.Context, id int64, topic pgtype.UUID, limit 
 	for i, r := range rows {
 		at[r.ID], ids[i] = i, r.ID
 		all[i] = Replay{ID: r.ID, TopicID: r.TopicID.Bytes, Topic: r.Topic, State: ReplayState(r.State), Paused: r.Paused, Who: r.Who,
-			Reason: r.Reason, Plan: r.Plan, AskedAt: r.AskedAt.Time, StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Time}
+			Reason: r.Reason, Plan: r.Plan, AskedAt: r.AskedAt.Time, StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Time,
+			StoppedBy: r.StoppedBy.String, StopReason: r.StopReason.String}
 	}
 	parts, err := q.ReplayPartitions(ctx, ids)
 	if err != nil {

@@ -244,7 +244,7 @@ func TestARunningReplayCanBeStopped(t *testing.T) {
 	r.ok(r.StartReplay(ctx, id))
 	r.take(id, r.claims[0], 2, 10)
 	r.ok(r.StopReplay(ctx, id, "bo", "wrong day"))
-	if got := r.read(id); got.State != postgres.ReplayAbandoned || !got.Ended() || r.open() != nil {
+	if got := r.read(id); got.State != postgres.ReplayAbandoned || !got.Ended() || r.open() != nil || got.StoppedBy != "bo" || got.StopReason != "wrong day" {
 		t.Fatalf("stopped: %+v", got)
 	}
 	r.ok(r.EndReplay(ctx, id, 0)) // the lane's owner may say so late

@@ -466,7 +466,9 @@ CREATE TABLE replays (
   asked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   pause_until timestamptz NOT NULL, -- a pause that nobody renews ends by itself, and the replay with it
   started_at  timestamptz,
-  ended_at    timestamptz
+  ended_at    timestamptz,
+  stopped_by  text, -- who ended it while it ran, and why; NULL: nobody
+  stop_reason text
 );
 CREATE UNIQUE INDEX replays_open ON replays (topic_id) WHERE ended_at IS NULL;
 

@@ -18,7 +18,7 @@ FROM replays WHERE topic_id = @topic_id AND ended_at IS NULL;
 
 -- name: ListReplays :many
 SELECT id, topic_id, topic, state, (state = 'pausing' AND pause_until > clock_timestamp())::boolean AS paused,
-       who, reason, plan, asked_at, started_at, ended_at
+       who, reason, plan, asked_at, started_at, ended_at, stopped_by, stop_reason
 FROM replays WHERE (@id::bigint = 0 OR id = @id) AND (sqlc.narg(topic_id)::uuid IS NULL OR topic_id = sqlc.narg(topic_id))
 ORDER BY id DESC LIMIT @n;
 
@@ -39,7 +39,7 @@ UPDATE replays SET state = 'abandoned', ended_at = clock_timestamp()
 WHERE id = @id AND state = 'pausing' AND ended_at IS NULL;
 
 -- name: StopReplay :one
-UPDATE replays SET state = 'abandoned', ended_at = clock_timestamp()
+UPDATE replays SET state = 'abandoned', ended_at = clock_timestamp(), stopped_by = @who::text, stop_reason = @why::text
 WHERE id = @id AND state = 'running' AND ended_at IS NULL
 RETURNING topic, ended_at;
 

@@ -88,6 +88,8 @@ type Status struct {
 	AskedAt    time.Time            `json:"asked_at"`
 	StartedAt  *time.Time           `json:"started_at,omitempty"`
 	EndedAt    *time.Time           `json:"ended_at,omitempty"`
+	StoppedBy  string               `json:"stopped_by,omitempty"` // while it ran
+	StopReason string               `json:"stop_reason,omitempty"`
 	Read       int64                `json:"read"`
 	Total      int64                `json:"total"`
 	Processors *int                 `json:"group_members,omitempty"` // only of one that is open
@@ -110,7 +112,8 @@ type PartitionStatus struct {
 // Status is how far it is, for people and programs.
 func (g Progress) Status() Status {
 	r := g.Replay
-	s := Status{Replay: r.ID, State: r.State, Who: r.Who, Reason: r.Reason, AskedAt: r.AskedAt, Read: g.Read, Total: g.Total, Plan: r.Plan}
+	s := Status{Replay: r.ID, State: r.State, Who: r.Who, Reason: r.Reason, AskedAt: r.AskedAt, StoppedBy: r.StoppedBy, StopReason: r.StopReason,
+		Read: g.Read, Total: g.Total, Plan: r.Plan}
 	if !r.StartedAt.IsZero() {
 		s.StartedAt = &r.StartedAt
 	}
@@ -162,6 +165,9 @@ func (s Status) Print(p *terminal.Printer) {
 		}
 	}
 	p.Line("  %s", when)
+	if s.StoppedBy != "" {
+		p.Line("  stopped by %s: %s", s.StoppedBy, s.StopReason)
+	}
 	rows := [][]string{{"partition", "from", "before", "state", "lag"}}
 	for _, part := range s.Partitions {
 		before := "-"

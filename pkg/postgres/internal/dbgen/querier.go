@@ -229,7 +229,7 @@ type Querier interface {
 	SettleSentDeadLetters(ctx context.Context, arg SettleSentDeadLettersParams) (int64, error)
 	SettleSentReviewItems(ctx context.Context, now pgtype.Timestamptz, who string, ids []int64) error
 	StartReplay(ctx context.Context, id int64) (StartReplayRow, error)
-	StopReplay(ctx context.Context, id int64) (StopReplayRow, error)
+	StopReplay(ctx context.Context, who string, why string, iD int64) (StopReplayRow, error)
 	SumBooks(ctx context.Context, since pgtype.Timestamptz) ([]SumBooksRow, error)
 	TakeDeadLetters(ctx context.Context, arg TakeDeadLettersParams) ([]TakeDeadLettersRow, error)
 	// Takes what is due off the list; locked rows are left for the next round.

@@ -182,23 +182,25 @@ func (q *Queries) KnowPartition(ctx context.Context, topicID pgtype.UUID, partit
 
 const listReplays = `-- name: ListReplays :many
 SELECT id, topic_id, topic, state, (state = 'pausing' AND pause_until > clock_timestamp())::boolean AS paused,
-       who, reason, plan, asked_at, started_at, ended_at
+       who, reason, plan, asked_at, started_at, ended_at, stopped_by, stop_reason
 FROM replays WHERE ($1::bigint = 0 OR id = $1) AND ($2::uuid IS NULL OR topic_id = $2)
 ORDER BY id DESC LIMIT $3
 `
 
 type ListReplaysRow struct {
-	ID        int64
-	TopicID   pgtype.UUID
-	Topic     string
-	State     string
-	Paused    bool
-	Who       string
-	Reason    string
-	Plan      []byte
-	AskedAt   pgtype.Timestamptz
-	StartedAt pgtype.Timestamptz
-	EndedAt   pgtype.Timestamptz
+	ID         int64
+	TopicID    pgtype.UUID
+	Topic      string
+	State      string
+	Paused     bool
+	Who        string
+	Reason     string
+	Plan       []byte
+	AskedAt    pgtype.Timestamptz
+	StartedAt  pgtype.Timestamptz
+	EndedAt    pgtype.Timestamptz
+	StoppedBy  pgtype.Text
+	StopReason pgtype.Text
 }
 
 func (q *Queries) ListReplays(ctx context.Context, iD int64, topicID pgtype.UUID, n int32) ([]ListReplaysRow, error) {
@@ -222,6 +224,8 @@ func (q *Queries) ListReplays(ctx context.Context, iD int64, topicID pgtype.UUID
 			&i.AskedAt,
 			&i.StartedAt,
 			&i.EndedAt,
+			&i.StoppedBy,
+			&i.StopReason,
 		); err != nil {
 			return nil, err
 		}
@@ -413,8 +417,8 @@ func (q *Queries) StartReplay(ctx context.Context, id int64) (StartReplayRow, er
 }
 
 const stopReplay = `-- name: StopReplay :one
-UPDATE replays SET state = 'abandoned', ended_at = clock_timestamp()
-WHERE id = $1 AND state = 'running' AND ended_at IS NULL
+UPDATE replays SET state = 'abandoned', ended_at = clock_timestamp(), stopped_by = $1::text, stop_reason = $2::text
+WHERE id = $3 AND state = 'running' AND ended_at IS NULL
 RETURNING topic, ended_at
 `
 
@@ -423,8 +427,8 @@ type StopReplayRow struct {
 	EndedAt pgtype.Timestamptz
 }
 
-func (q *Queries) StopReplay(ctx context.Context, id int64) (StopReplayRow, error) {
-	row := q.db.QueryRow(ctx, stopReplay, id)
+func (q *Queries) StopReplay(ctx context.Context, who string, why string, iD int64) (StopReplayRow, error) {
+	row := q.db.QueryRow(ctx, stopReplay, who, why, iD)
 	var i StopReplayRow
 	err := row.Scan(&i.Topic, &i.EndedAt)
 	return i, err
