@@ -39,20 +39,29 @@ type Extent struct {
 	Start, End map[int32]int64
 }
 
-// Extent returns how far the topic reaches now.
-func (o *Offsets) Extent(ctx context.Context) (Extent, error) {
+// TopicID is the broker's id of the topic as it is now.
+func (o *Offsets) TopicID(ctx context.Context) ([16]byte, error) {
 	details, err := o.adm.ListTopics(ctx, o.topic)
 	if err == nil {
 		err = details[o.topic].Err
 	}
 	if err != nil {
-		return Extent{}, fmt.Errorf("look up topic %s: %w", o.topic, err)
+		return [16]byte{}, fmt.Errorf("look up topic %s: %w", o.topic, err)
+	}
+	return details[o.topic].ID, nil
+}
+
+// Extent returns how far the topic reaches now.
+func (o *Offsets) Extent(ctx context.Context) (Extent, error) {
+	id, err := o.TopicID(ctx)
+	if err != nil {
+		return Extent{}, err
 	}
 	starts, ends, err := bounds(ctx, o.adm, o.topic)
 	if err != nil {
 		return Extent{}, err
 	}
-	return Extent{TopicID: details[o.topic].ID, Start: o.byPartition(starts), End: o.byPartition(ends)}, nil
+	return Extent{TopicID: id, Start: o.byPartition(starts), End: o.byPartition(ends)}, nil
 }
 
 // At returns for each partition the offset of its first record that was appended

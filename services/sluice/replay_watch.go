@@ -67,11 +67,7 @@ func (w replayWatch) status(ctx context.Context, c *console, place *replayPlace,
 		return err
 	}
 	all := make([]replaying.Status, 0, len(last))
-	for i := range last {
-		now, err := place.Progress(ctx, last[i].ID)
-		if err != nil {
-			return err
-		}
+	for _, now := range last {
 		all = append(all, now.Status())
 	}
 	return d.say(c, all, func(p *terminal.Printer) {

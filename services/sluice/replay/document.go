@@ -39,7 +39,7 @@ type Asked struct {
 // Plan makes the plan. dry is nil if nobody wants to know what the records would do;
 // else begin hears how many there are to look at, and step of every one.
 func (p *Place) Plan(ctx context.Context, asked Asked, dry DryRun, begin func(records int64), step func(n int)) (*Document, error) {
-	topicID, err := p.topicID(ctx)
+	topicID, err := p.offsets.TopicID(ctx)
 	if err != nil {
 		return nil, err
 	}

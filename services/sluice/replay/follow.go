@@ -23,23 +23,56 @@ type Progress struct {
 // Progress looks how far a replay is: where it runs, the group's offset is the place
 // where it reads.
 func (p *Place) Progress(ctx context.Context, id int64) (Progress, error) {
+	all, err := p.progress(ctx, func() ([]postgres.Replay, error) {
+		r, err := p.store.Replay(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return []postgres.Replay{*r}, nil
+	})
+	if err != nil {
+		return Progress{}, err
+	}
+	return all[0], nil
+}
+
+// Last are the latest replays of the topic, the newest first.
+func (p *Place) Last(ctx context.Context, limit int) ([]Progress, error) {
+	id, err := p.offsets.TopicID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.progress(ctx, func() ([]postgres.Replay, error) { return p.store.Replays(ctx, id, limit) })
+}
+
+// progress is how far replays of one topic are. The group is looked at before them: what
+// ends a replay moves its offsets, too.
+func (p *Place) progress(ctx context.Context, list func() ([]postgres.Replay, error)) ([]Progress, error) {
 	committed, err := p.offsets.Group(ctx, p.Group())
 	if err != nil {
-		return Progress{}, err
-	}
-	r, err := p.store.Replay(ctx, id)
-	if err != nil {
-		return Progress{}, err
-	}
-	applied, err := p.store.AppliedOffsets(ctx, r.TopicID)
-	if err != nil {
-		return Progress{}, err
+		return nil, err
 	}
 	m, err := p.offsets.Members(ctx, p.Group())
 	if err != nil {
-		return Progress{}, err
+		return nil, err
 	}
-	progress := Progress{Replay: r, Read: read(r, committed), Lag: map[int32]int64{}, Members: m.Count}
+	replays, err := list()
+	if err != nil || len(replays) == 0 {
+		return nil, err
+	}
+	applied, err := p.store.AppliedOffsets(ctx, replays[0].TopicID)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Progress, len(replays))
+	for i := range replays {
+		all[i] = progressOf(&replays[i], committed, applied, m.Count)
+	}
+	return all, nil
+}
+
+func progressOf(r *postgres.Replay, committed, applied map[int32]int64, members int) Progress {
+	progress := Progress{Replay: r, Read: read(r, committed), Lag: map[int32]int64{}, Members: members}
 	for i := range r.Partitions {
 		part := &r.Partitions[i]
 		total := length(part)
@@ -49,7 +82,7 @@ func (p *Place) Progress(ctx context.Context, id int64) (Progress, error) {
 		progress.Total += total
 		progress.Lag[part.Partition] = total - readOf(r, part, committed)
 	}
-	return progress, nil
+	return progress
 }
 
 // length is how many records a partition's replay reads in all.
@@ -109,7 +142,7 @@ var ErrNone = errors.New("no replay is open")
 
 // Current is the open replay of the topic. ErrNone if there is none.
 func (p *Place) Current(ctx context.Context) (*postgres.Replay, error) {
-	id, err := p.topicID(ctx)
+	id, err := p.offsets.TopicID(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -118,15 +151,6 @@ func (p *Place) Current(ctx context.Context) (*postgres.Replay, error) {
 		err = ErrNone
 	}
 	return r, err
-}
-
-// Last are the latest replays of the topic, the newest first.
-func (p *Place) Last(ctx context.Context, limit int) ([]postgres.Replay, error) {
-	id, err := p.topicID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return p.store.Replays(ctx, id, limit)
 }
 
 // Stop ends a replay that is running, or takes one back that has not begun. Without

@@ -44,12 +44,6 @@ func (p *Place) Topic() string { return p.cfg.Topic(kafka.Raw) }
 // Group is the full name of whose offsets are reset.
 func (p *Place) Group() string { return p.cfg.Topic(kafka.Group) }
 
-// topicID is the broker's id of the topic as it is now.
-func (p *Place) topicID(ctx context.Context) ([16]byte, error) {
-	extent, err := p.offsets.Extent(ctx)
-	return extent.TopicID, err
-}
-
 // World looks where everything is. since is the time that the target names, if it
 // names one. What moves with live traffic is read in such an order that no moment
 // shows a position beyond what allows it.
@@ -59,7 +53,7 @@ func (p *Place) World(ctx context.Context, since time.Time) (replay.World, error
 	if err != nil {
 		return w, err
 	}
-	id, err := p.topicID(ctx)
+	id, err := p.offsets.TopicID(ctx)
 	if err != nil {
 		return w, err
 	}
@@ -108,7 +102,7 @@ func (p *Place) World(ctx context.Context, since time.Time) (replay.World, error
 // Rate is how many records a second the last replays that read at least a second were
 // measured to read; 0: none was.
 func (p *Place) Rate(ctx context.Context) (float64, error) {
-	id, err := p.topicID(ctx)
+	id, err := p.offsets.TopicID(ctx)
 	if err != nil {
 		return 0, err
 	}
