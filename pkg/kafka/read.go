@@ -23,7 +23,7 @@ var errEnough = errors.New("enough was read")
 // returns false. Of one partition there is at most one range. What is gone is passed
 // over. It belongs to no group and commits nothing.
 func Read(ctx context.Context, cfg Config, log *slog.Logger, topic string, ranges []Range, do func(Record) bool) error {
-	err := Scan(ctx, cfg, log, topic, ranges, readChunk, func(c Chunk) error {
+	err := Scan(ctx, cfg, log, topic, ranges, ChunkRecords, func(c Chunk) error {
 		for i := range c.Len() {
 			if !do(c.Record(i, nil)) {
 				return errEnough
@@ -36,8 +36,6 @@ func Read(ctx context.Context, cfg Config, log *slog.Logger, topic string, range
 	}
 	return err
 }
-
-const readChunk = 10_000
 
 // PartitionOf is the partition that Sluice's own producers give a key, of a topic
 // that has n.

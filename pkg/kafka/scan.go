@@ -47,6 +47,10 @@ func (c Chunk) Counts() map[int32]int64 {
 	return n
 }
 
+// ChunkRecords is how many records a chunk is to bring at most: about as many of 1 KiB as
+// one fetch does.
+const ChunkRecords = 10_000
+
 // scanPatience is how long a scan waits for records before it asks whether any can
 // come: retention or truncation may have taken the rest of a range.
 const scanPatience = 2 * time.Second

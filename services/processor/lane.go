@@ -47,9 +47,8 @@ type span struct {
 	records, taken int64
 }
 
-// What one chunk brings at most, and how often the group is told how far it is.
+// How often the group is told how far a lane is, and how long it waits after an error.
 const (
-	laneChunk    = 10_000
 	laneCommit   = 250 * time.Millisecond
 	lanePatience = time.Second
 )
@@ -189,7 +188,7 @@ func (l *lane) read(ctx context.Context) error {
 	for _, s := range l.spans {
 		ranges = append(ranges, s.Range)
 	}
-	err := kafka.Scan(ctx, l.Kafka, l.Log, l.Kafka.Topic(kafka.Raw), ranges, laneChunk, func(c kafka.Chunk) error {
+	err := kafka.Scan(ctx, l.Kafka, l.Log, l.Kafka.Topic(kafka.Raw), ranges, kafka.ChunkRecords, func(c kafka.Chunk) error {
 		return l.take(ctx, c)
 	})
 	if err != nil {

@@ -11,9 +11,6 @@ import (
 	replaying "sluice/services/sluice/replay"
 )
 
-// dryRunChunk is how many records a dry run reads at once, as a replay does.
-const dryRunChunk = 10_000
-
 // dryRun says what records would do, with what the processors of the deployment know:
 // their endpoints, mode and effects must be declared here, too.
 func (p *replayPlace) dryRun(ctx context.Context) (replaying.DryRun, error) {
@@ -35,7 +32,7 @@ func (p *replayPlace) dryRun(ctx context.Context) (replaying.DryRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = kafka.Scan(ctx, p.kafka, log, p.kafka.Topic(kafka.Raw), ranges, dryRunChunk, func(c kafka.Chunk) error {
+		err = kafka.Scan(ctx, p.kafka, log, p.kafka.Topic(kafka.Raw), ranges, kafka.ChunkRecords, func(c kafka.Chunk) error {
 			step(c.Len())
 			return d.AddChunk(ctx, c)
 		})
