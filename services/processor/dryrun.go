@@ -37,12 +37,12 @@ type DryRunOptions struct {
 	// Anew, if not nil, has the bytes of known events read anew, as Again does. The
 	// records are then a selection.
 	Anew *Anew
-	// Batch is how many records are applied together (2,000 if 0), Samples how many of
-	// each kind are kept (5 if 0).
-	Batch, Samples int
-	// Progress, if not nil, hears after each chunk how many records were seen.
-	Progress func(records int64)
+	// Batch is how many records are applied together (2,000 if 0).
+	Batch int
 }
+
+// dryRunSamples is how many of each kind a report names.
+const dryRunSamples = 5
 
 // DryRun finds out what applying records would do, and does nothing: the batch is a
 // processor's own, on tables in memory (see postgres.DryRun). What only the database
@@ -59,7 +59,7 @@ type DryRun struct {
 
 // NewDryRun begins a dry run.
 func NewDryRun(ctx context.Context, deps DryRunDeps, opts DryRunOptions) (*DryRun, error) {
-	opts.Batch, opts.Samples = cmp.Or(opts.Batch, defaultBatch), cmp.Or(opts.Samples, 5)
+	opts.Batch = cmp.Or(opts.Batch, defaultBatch)
 	window, err := deps.Store.ReadWindow(ctx, deps.Now())
 	if err != nil {
 		return nil, fmt.Errorf("begin a dry run: %w", err)
@@ -112,9 +112,7 @@ func (d *DryRun) add(ctx context.Context, c chunk) error {
 			return fmt.Errorf("dry run: %w", err)
 		}
 	}
-	if d.outlook.Records += int64(c.Len()); d.opts.Progress != nil {
-		d.opts.Progress(d.outlook.Records)
-	}
+	d.outlook.Records += int64(c.Len())
 	return nil
 }
 
@@ -158,7 +156,7 @@ func (d *DryRun) tally(_ context.Context, b *batch, _ time.Duration) {
 		case r.skip:
 			o.Tombstones++
 		case r.dead != "":
-			if o.Dead[r.dead]++; len(o.Samples.Dead) < d.opts.Samples {
+			if o.Dead[r.dead]++; len(o.Samples.Dead) < dryRunSamples {
 				o.Samples.Dead = append(o.Samples.Dead, sampleOf(r))
 			}
 		case r.mended:
@@ -186,7 +184,7 @@ func sampleOf(r *record) EventSample {
 
 // Report is what the records added so far would do.
 func (d *DryRun) Report() Outlook {
-	o, end := d.outlook, d.tables.Outcome(d.opts.Samples)
+	o, end := d.outlook, d.tables.Outcome(dryRunSamples)
 	o.Held = map[string]int64{}
 	for j, n := range end.Added {
 		switch j.Verdict {

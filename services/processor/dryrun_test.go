@@ -100,7 +100,7 @@ func (s *stage) real(records []kafka.Record, batch int, g ground) *DryRun {
 	if err != nil {
 		s.Fatal(err)
 	}
-	counted := &DryRun{ground: g, opts: DryRunOptions{Batch: batch, Samples: 1}, outlook: Outlook{Batch: batch, Dead: map[string]int64{}}}
+	counted := &DryRun{ground: g, opts: DryRunOptions{Batch: batch}, outlook: Outlook{Batch: batch, Dead: map[string]int64{}}}
 	counted.apply = applier{reader: reader{endpoints: s.endpoints, window: window, mode: event.Live}, log: testkit.Log(s.TB), now: func() time.Time { return now },
 		inTx: s.store.InTx, stand: func(context.Context, postgres.Tx, []*record) (ground, error) { return g, nil }, committed: counted.tally}
 	counted.look = looks{events: s.store.UnknownEvents, hints: func(ctx context.Context, places []postgres.Place) (open []int, err error) {
