@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,11 +29,19 @@ func (w *world) exec(statement string, args ...any) {
 }
 
 // quick reopens the store with a short lock time-out.
-func (w *world) quick() {
+func (w *world) quick() { w.connect("lock_timeout", "200") }
+
+// patient has the processor wait for a lock as long as its own transactions may take.
+func (w *world) patient() { w.connect("lock_timeout", "0", "statement_timeout", "0") }
+
+// connect opens the processor's store anew, with settings: a name and a value each.
+func (w *world) connect(settings ...string) {
 	w.Helper()
 	u, _ := url.Parse(w.database.URL)
 	q := u.Query()
-	q.Set("lock_timeout", "200")
+	for pair := range slices.Chunk(settings, 2) {
+		q.Set(pair[0], pair[1])
+	}
 	u.RawQuery = q.Encode()
 	s, err := postgres.Open(w.Context(), postgres.Config{URL: u.String()}, 16)
 	if err != nil {

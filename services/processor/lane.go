@@ -27,6 +27,8 @@ type lane struct {
 	c       *kafka.Consumer
 	ended   chan struct{} // closed when run has returned
 	fenced  func(error)
+	// problem is why it cannot go on just now, which is none of the worker's own.
+	problem problem
 
 	// mu guards which spans there are, what is left of them, and their replays, beside
 	// what is said below.
@@ -95,7 +97,7 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// halt ends the reading that is under way, with the chunk it has.
+// halt ends the reading that is under way, with the transaction it has.
 func (l *lane) halt(stop context.CancelFunc, done chan error) {
 	stop()
 	if done == nil {
@@ -114,17 +116,22 @@ func (l *lane) failed(err error) {
 	l.Log.Warn("a replay is held up, trying again", "worker", l.owner, "error", err)
 }
 
-// change calls do while nothing is read. It does not if ctx, or the lane, ends before.
+// change calls do while nothing is read. It does not if ctx, or the lane, ends before
+// somebody hears of it. If ctx ends later it does, and nobody waits for it any more.
 func (l *lane) change(ctx context.Context, do func()) error {
 	done := make(chan struct{})
 	select {
 	case l.changes <- func() { do(); close(done) }:
-		<-done
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.ended:
 		return errLaneEnded
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -161,6 +168,7 @@ func (l *lane) end(s *span, how string) {
 	l.mu.Lock()
 	delete(l.spans, s.Partition)
 	l.mu.Unlock()
+	l.problem.set(nil) // it may have been the partition's; what is left says so again
 	l.metrics.replaying.Dec()
 	l.metrics.replayLag.DeleteLabelValues(partitionLabel(s.Partition))
 	took := l.Now().Sub(s.began)
@@ -207,11 +215,15 @@ func (l *lane) take(ctx context.Context, c kafka.Chunk) error {
 		return err
 	}
 	for part := range slices.Chunk(unknown, l.cfg.Batch) {
-		if err := l.insist(ctx, &l.apply, part, func() bool { return false }); err != nil {
+		if ctx.Err() != nil { // somebody waits; what is taken is known when the chunk is read once more
+			return ctx.Err()
+		}
+		if err := l.insist(ctx, &l.apply, &l.problem, part, func() bool { return false }); err != nil {
 			return err
 		}
+		l.metrics.taken(len(part))
 	}
-	l.problem.Store(nil)
+	l.problem.set(nil)
 	l.count(c, unknown)
 	if now := l.Now(); now.Sub(l.committed) >= laneCommit {
 		l.committed = now
@@ -250,7 +262,7 @@ func (l *lane) count(c kafka.Chunk, unknown []kafka.Record) {
 		s.taken += taken[p]
 		l.lag(s)
 	}
-	l.metrics.replayed(c.Len(), len(unknown))
+	l.metrics.known(c.Len() - len(unknown))
 }
 
 // notes are a line for each partition that is read again.
@@ -327,7 +339,7 @@ func (l *lane) ask(ctx context.Context, try func() ([]int, error)) (answer []int
 		if answer, err = try(); err == nil || ctx.Err() != nil {
 			return answer, err
 		}
-		l.problem.Store(&err)
+		l.problem.set(err)
 		l.Log.Warn("a replay's look-up failed, trying again", "worker", l.owner, "wait", wait, "error", err)
 		daemon.Pause(ctx, wait)
 	}

@@ -299,3 +299,26 @@ func TestARebalanceInTheMiddleOfAReplayHandsItOver(t *testing.T) {
 		}
 	}
 }
+
+func TestALaneThatIsStuckIsToldThoughLiveTrafficGoesOn(t *testing.T) {
+	w := newWorld(t, 1)
+	w.quick()
+	w.payments(1, 20, 1)
+	_, stop := w.start(small(), w.deps())
+	w.caughtUp()
+	stop()
+	w.reset(0, 0)
+	free := w.hold("evt_5", "ord_5")
+	p, _ := w.start(small(), w.deps())
+	w.until("it was refused for the fifth time, and waits", func() bool { return testutil.ToFloat64(p.metrics.retries) >= 5 })
+	w.payments(21, 1, 1)
+	w.until("what is new is applied", func() bool { return w.status("ord_21") == order.Paid })
+	if p.Ready() == nil {
+		t.Error("it is ready though its lane is not")
+	}
+	free()
+	w.caughtUp()
+	if err := p.Ready(); err != nil {
+		t.Errorf("it is not ready: %v", err)
+	}
+}

@@ -39,7 +39,7 @@ func (w *worker) membership(ctx context.Context) error {
 	m.c = c
 	m.lane.join(c)
 	beside.Go(func() { m.obey(ctx) })
-	w.problem.Store(nil)
+	w.problem.set(nil)
 	err = m.work(ctx)
 	leave(err)
 	beside.Wait() // how far the lane is, only a member can tell the group

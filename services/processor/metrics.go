@@ -88,12 +88,15 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	return m
 }
 
-// replayed counts what was read again: a look-up knew all but taken.
-func (m *metrics) replayed(records, taken int) {
-	m.again.WithLabelValues("known").Add(float64(records - taken))
-	m.again.WithLabelValues("taken").Add(float64(taken))
-	m.events.WithLabelValues(order.Duplicate.String()).Add(float64(records - taken))
+// known counts what was read again and a look-up knew.
+func (m *metrics) known(records int) {
+	m.again.WithLabelValues("known").Add(float64(records))
+	m.events.WithLabelValues(order.Duplicate.String()).Add(float64(records))
 }
+
+// taken counts what was read again and went through a transaction, which counts its
+// verdicts itself.
+func (m *metrics) taken(records int) { m.again.WithLabelValues("taken").Add(float64(records)) }
 
 // batch counts a committed transaction.
 func (m *metrics) batch(b *batch, took time.Duration) {

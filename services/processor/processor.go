@@ -186,12 +186,13 @@ func (p *Processor) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready is nil while every worker can do its work.
+// Ready is nil while every worker can do its work, what it reads again included.
 func (p *Processor) Ready() error {
 	var problems []error
 	for _, w := range p.workers {
-		if err := w.problem.Load(); err != nil {
-			problems = append(problems, *err)
+		problems = append(problems, w.problem.get())
+		if l := w.lane.Load(); l != nil {
+			problems = append(problems, l.problem.get())
 		}
 	}
 	return errors.Join(problems...)

@@ -62,7 +62,7 @@ func (m *member) obey(ctx context.Context) {
 		}
 		m.settle(ctx)
 		wait := replaysEvery
-		if m.paused || err != nil {
+		if m.paused {
 			wait = pausedEvery
 		}
 		select {
@@ -131,8 +131,8 @@ func (m *member) resume(ctx context.Context) {
 		return
 	}
 	m.paused = false
+	m.gate.open() // first: the lane may have a transaction under way that waits for a lock
 	_ = m.lane.change(ctx, func() { m.lane.paused = false })
-	m.gate.open()
 	m.Log.Info("paused no more", "worker", m.owner)
 }
 

@@ -111,45 +111,6 @@ func TestAReplayThatIsAskedForPausesEveryProcessorAndIsCarriedOut(t *testing.T) 
 	}
 }
 
-func TestNothingIsReportedPausedBeforeItsBatchIsThrough(t *testing.T) {
-	w := newWorld(t, 1)
-	w.payments(1, 5, 1)
-	w.start(small(), w.deps())
-	w.caughtUp()
-	w.register(1000, "ord_6")
-	free := w.hold("evt_6", "ord_6")
-	w.send(stated{id: "evt_6", order: "ord_6", payment: "pi_6", kind: order.KindPaid, amount: 1000})
-	w.held()
-	id := w.ask(postgres.ReplayTarget{Partition: 0, From: 0})
-	for range 100 {
-		if by := w.asked(id).Partitions[0].PausedBy; by != "" {
-			t.Fatal("it says that it is paused while its batch waits for an order")
-		}
-	}
-	free()
-	w.paused(id)
-	if w.status("ord_6") != order.Paid {
-		t.Error("it is paused, and its batch is not through")
-	}
-}
-
-func TestAToolThatDiesBeforeItStartsTheReplayCostsAPauseAndNothingElse(t *testing.T) {
-	w := newWorld(t, 2)
-	w.payments(1, 20, 2)
-	p, _ := w.start(small(), w.deps())
-	w.caughtUp()
-	id := w.ask(postgres.ReplayTarget{Partition: 0, From: 0})
-	w.paused(id)
-	w.payments(21, 10, 2)
-	w.exec(`UPDATE replays SET pause_until = clock_timestamp()`) // ten seconds later
-	w.caughtUp()
-	w.over(id, postgres.ReplayAbandoned)
-	w.paidOnce(30)
-	if n := testutil.CollectAndCount(p.metrics.again); n != 0 {
-		t.Error("something was read again")
-	}
-}
-
 func TestWhoClaimsAPartitionOfARunningReplayTakesIt(t *testing.T) {
 	w := newWorld(t, 2)
 	w.payments(1, 20, 2)
@@ -331,57 +292,6 @@ func TestAReplayThatEndsBeforeItsPartitionIsTakenLeavesNoLag(t *testing.T) {
 	if n := testutil.CollectAndCount(p.metrics.again); n != 0 {
 		t.Error("something was read again")
 	}
-}
-
-// Whoever asked is gone, and the database does not even say no.
-func TestAPauseEndsThoughTheDatabaseDoesNotAnswer(t *testing.T) {
-	w := newWorld(t, 1)
-	patient, err := postgres.Open(t.Context(), postgres.Config{URL: w.database.URL + "&lock_timeout=0&statement_timeout=0"}, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(patient.Close)
-	w.store = patient
-	w.payments(1, 5, 1)
-	w.start(small(), w.deps())
-	w.caughtUp()
-	w.paused(w.ask(postgres.ReplayTarget{Partition: 0}))
-	tx, err := w.db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec(`LOCK TABLE replays`); err != nil {
-		t.Fatal(err)
-	}
-	w.payments(6, 1, 1)
-	w.until("live traffic goes on", func() bool { return w.status("ord_6") == order.Paid })
-}
-
-func TestALaneReadsNothingWhileItIsPaused(t *testing.T) {
-	w := newWorld(t, 1)
-	w.quick()
-	w.payments(1, 20, 1)
-	_, stop := w.start(small(), w.deps())
-	w.caughtUp()
-	stop()
-	w.reset(0, 0)
-	free := w.hold("evt_5", "ord_5")
-	w.start(small(), w.deps())
-	w.held()
-	id := w.ask(postgres.ReplayTarget{Partition: 0})
-	w.paused(id)
-	for range 500 {
-		if w.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0 {
-			t.Fatal("it says that it is paused, and tries the order")
-		}
-	}
-	free()
-	if err := w.store.AbandonReplay(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	w.caughtUp()
-	w.paidOnce(20)
 }
 
 func TestAnIdleGroupIsToldWhatACommitThatFailedDidNot(t *testing.T) {

@@ -18,9 +18,8 @@ import (
 // worker is one member of the consumer group.
 type worker struct {
 	*Processor
-	owner string
-	// problem is why the worker cannot work just now; nil if it can.
-	problem atomic.Pointer[error]
+	owner   string
+	problem problem
 	apply   applier
 	// lane is its lane while it is in the group.
 	lane atomic.Pointer[lane]
@@ -33,12 +32,24 @@ type worker struct {
 	wanted map[int32]int64
 }
 
+// problem is why something cannot work just now; nothing if it can. Safe for concurrent
+// use.
+type problem struct{ why atomic.Pointer[error] }
+
+func (p *problem) set(err error) { p.why.Store(&err) }
+
+func (p *problem) get() error {
+	if err := p.why.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 func newWorker(p *Processor, n int) *worker {
 	host, _ := os.Hostname() // only a name for people; rand.Text makes it unique
 	w := &worker{Processor: p, owner: fmt.Sprintf("%s/%d/%s", host, n, rand.Text()[:8]), claims: map[int32]postgres.Claim{}, wanted: map[int32]int64{},
 		replays: make(chan struct{}, 1)}
-	joining := errors.New("has not joined the consumer group yet")
-	w.problem.Store(&joining)
+	w.problem.set(errors.New("has not joined the consumer group yet"))
 	w.apply = applier{log: p.Log.With("worker", w.owner), now: p.Now, inTx: p.Store.InTx, stand: w.advance, journal: p.cfg.KeepBodies > 0,
 		committed: w.committed}
 	return w
@@ -57,7 +68,7 @@ func (w *worker) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.problem.Store(&err)
+		w.problem.set(err)
 		w.Log.Error("not in the consumer group, joining again", "worker", w.owner, "error", err)
 		if w.Now().Sub(began) > time.Minute {
 			wait = 100 * time.Millisecond
@@ -77,7 +88,7 @@ var errWanted = errors.New("the consumer group waits and the database does not a
 // seeThrough brings a batch into the database, and only then commits its offsets.
 // Nothing ends it but success, ctx, and the loss of the partitions.
 func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batch) error {
-	if err := w.insist(ctx, &w.apply, b.Records, c.Wanted); err != nil {
+	if err := w.insist(ctx, &w.apply, &w.problem, b.Records, c.Wanted); err != nil {
 		return err
 	}
 	// Offsets behind the database are only work done twice, so an error here is
@@ -94,9 +105,9 @@ func (w *worker) seeThrough(ctx context.Context, c *kafka.Consumer, b kafka.Batc
 // commitTimeout bounds telling the group where it is.
 const commitTimeout = 5 * time.Second
 
-// insist applies records, again and again until the database has them. wanted says
-// that somebody waits for the end of it.
-func (w *worker) insist(ctx context.Context, a *applier, in []kafka.Record, wanted func() bool) error {
+// insist applies records, again and again until the database has them; p is why it
+// has not yet. wanted says that somebody waits for the end of it.
+func (w *worker) insist(ctx context.Context, a *applier, p *problem, in []kafka.Record, wanted func() bool) error {
 	a.reader = w.reader()
 	records, began := a.parse(in), w.Now()
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
@@ -108,7 +119,7 @@ func (w *worker) insist(ctx context.Context, a *applier, in []kafka.Record, want
 			w.metrics.fenced.Inc()
 			return err
 		}
-		w.problem.Store(&err)
+		p.set(err)
 		w.metrics.retries.Inc()
 		if postgres.NoPartition(err) {
 			err = errors.Join(err, w.ensurePartitions(ctx))
@@ -122,7 +133,7 @@ func (w *worker) insist(ctx context.Context, a *applier, in []kafka.Record, want
 			return fmt.Errorf("%w: %w", errWanted, err)
 		}
 	}
-	w.problem.Store(nil)
+	p.set(nil)
 	return nil
 }
 
@@ -134,10 +145,10 @@ func (w *worker) claim(ctx context.Context, a kafka.Assignment, reset func(from 
 		replay, applied, err = w.takeOnClaim(ctx, c, applied, reset)
 	}
 	if err != nil {
-		w.problem.Store(&err)
+		w.problem.set(err)
 		return 0, err
 	}
-	w.problem.Store(nil)
+	w.problem.set(nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.claims[a.Partition], w.wanted[a.Partition] = c, replay
