@@ -153,11 +153,15 @@ func (d devCmd) standIn(dir *dev.Dir, e environment, fail context.CancelCauseFun
 	if err != nil {
 		return nil, fmt.Errorf("read the secret of Click's stand-in: %w", err)
 	}
+	api, err := devclick.Open(strings.TrimSpace(string(secret)), dir.Path("click.json"))
+	if err != nil {
+		return nil, err
+	}
 	l, err := net.Listen("tcp", e[clickAPI])
 	if err != nil {
 		return nil, fmt.Errorf("stand in for Click's API: %w", err)
 	}
-	srv := &http.Server{Handler: devclick.New(strings.TrimSpace(string(secret))).Handler(), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: api.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			fail(fmt.Errorf("the stand-in for Click's API ended: %w", err))

@@ -8,15 +8,19 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 )
 
-// API is the stand-in. Its zero value is not ready; New makes one.
+// API is the stand-in. Its zero value is not ready; New and Open make one.
 type API struct {
 	secret string
+	file   string // where it is kept what it was told; empty: nowhere
 	mu     sync.Mutex
 	orders map[string]payment // by service and order
 }
@@ -26,8 +30,27 @@ type payment struct {
 	Status int   `json:"payment_status"`
 }
 
-// New is a stand-in that answers whoever has the service's SECRET_KEY.
+// New is a stand-in that answers whoever has the service's SECRET_KEY. It knows no
+// payment yet.
 func New(secret string) *API { return &API{secret: secret, orders: map[string]payment{}} }
+
+// Open is a stand-in that keeps what it is told in a file, and knows what one before
+// it kept there: Click does not forget a payment because a shop's server restarts.
+func Open(secret, file string) (*API, error) {
+	a := New(secret)
+	a.file = file
+	kept, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(kept, &a.orders)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the payments of Click's stand-in, %s (it can be removed): %w", file, err)
+	}
+	return a, nil
+}
 
 // Handler answers GET /payment/status_by_mti/{service}/{order}/{day} and GET
 // /payment/status/{service}/{payment} as docs.click.uz/en/merchant-api-request has
@@ -59,7 +82,26 @@ func (a *API) pretend(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.orders[r.PathValue("service")+"/"+r.PathValue("order")] = p
+	if err := a.keep(); err != nil {
+		http.Error(w, "the stand-in for Click's API cannot keep it: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// keep writes all of it to a file that is complete whenever it is there.
+func (a *API) keep() error {
+	if a.file == "" {
+		return nil
+	}
+	text, err := json.Marshal(a.orders)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(a.file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(a.file+".new", a.file)
 }
 
 // authentic holds a request to its Auth header, user:sha1(time+secret):time.

@@ -6,13 +6,24 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestItSaysWhatItWasToldToWhoeverHasTheKey(t *testing.T) {
-	srv := httptest.NewServer(New("the-key").Handler())
-	t.Cleanup(srv.Close)
+func TestItSaysWhatItWasToldToWhoeverHasTheKeyAlsoAfterARestart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "click.json")
+	start := func() *httptest.Server {
+		api, err := Open("the-key", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewServer(api.Handler())
+		t.Cleanup(srv.Close)
+		return srv
+	}
+	srv := start()
 	ask := func(method, path, key, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
@@ -33,6 +44,8 @@ func TestItSaysWhatItWasToldToWhoeverHasTheKey(t *testing.T) {
 	if code, _ := ask("PUT", "/pretend/24001/A-1", "", `{"payment_id":31415926535,"payment_status":2}`); code != http.StatusNoContent {
 		t.Fatalf("told: %d", code)
 	}
+	srv.Close()
+	srv = start()
 	for path, want := range map[string]string{
 		byOrder: `"payment_id":31415926535`, byPayment: `"payment_status":2`,
 		strings.Replace(byOrder, "A-1", "A-2", 1): `"error_code":-1`, strings.Replace(byPayment, "24001", "24002", 1): `"error_code":-1`,
@@ -46,5 +59,11 @@ func TestItSaysWhatItWasToldToWhoeverHasTheKey(t *testing.T) {
 	}
 	if code, _ := ask("PUT", "/pretend/24001/A-1", "", `{}`); code != http.StatusBadRequest {
 		t.Errorf("told nothing: %d", code)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("the-key", file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("opened over a file cut off: %v", err)
 	}
 }
