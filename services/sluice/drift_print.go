@@ -51,9 +51,12 @@ func printDrift(p *terminal.Printer, r driftReport) {
 		p.Line("\n  %s", p.Green(fmt.Sprintf("%d events were written into the raw topic", r.Fed)))
 	}
 	verdict := p.Green("nothing differs")
-	if differ > 0 {
+	switch {
+	case differ == 1:
+		verdict = p.Red("1 difference")
+	case differ > 1:
 		verdict = p.Red(fmt.Sprintf("%d differences", differ))
-	} else if r.notCompared() > 0 {
+	case r.notCompared() > 0:
 		verdict = p.Yellow("nothing that could be compared differs")
 	}
 	p.Line("\n%s", verdict)

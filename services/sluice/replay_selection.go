@@ -233,7 +233,7 @@ func (s replaySelection) run(ctx context.Context, c *console, offsets replayOffs
 			switch {
 			case plan.finds() == 0:
 				p.Line("\n%s", p.Green("no record is meant by that; there is nothing to do"))
-			case !acts.Execute:
+			case !acts.Execute && !plan.known():
 				p.Line("\n%s\n  sluice replay %s --execute --plan %s --reason …", p.Dim("nothing was changed; to do it:"), plan.Selected, plan.Digest)
 			}
 		})

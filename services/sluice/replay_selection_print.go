@@ -15,12 +15,18 @@ func (plan *selectionPlan) print(p *terminal.Printer) {
 	p.Title("Looking again at " + plan.Selected)
 	plan.Outlook.Print(p)
 	printTally(p, plan.Found)
-	if plan.Forecast == nil && plan.Found.Records > 0 && plan.Outlook.Duplicates == plan.Found.Records {
+	if plan.known() {
 		p.Line("\n  all of them were taken over; --reapply reads them anew, under the present rules")
 	}
 	if f := plan.Forecast; f != nil {
 		printDifferences(p, f, "becomes")
 	}
+}
+
+// known: carrying the plan out would change nothing, for nothing is read anew.
+func (plan *selectionPlan) known() bool {
+	o := plan.Outlook
+	return plan.Forecast == nil && plan.Found.Records > 0 && o.Duplicates == plan.Found.Records && o.Updated == 0
 }
 
 func printDone(p *terminal.Printer, title string, d *again.Done) {
