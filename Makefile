@@ -14,7 +14,7 @@ PARTS := go run ./integration/parts
 .PHONY: help test nightly parts images lint build bench fuzz fuzz-providers dev demo secrets generate docs release-contract clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: ## run all tests on real Kafka and PostgreSQL, whichever way this machine can run them
 	@.ci/prepare
