@@ -28,7 +28,7 @@ func Fingerprint(sum [32]byte) int64 { return int64(binary.BigEndian.Uint64(sum[
 func (tx Tx) TakeProcessedEvents(ctx context.Context, events []Seen, lookFirst bool) (known map[[16]byte]int64, err error) {
 	known = map[[16]byte]int64{}
 	// Every transaction enters keys in one order, so that no two wait for each other.
-	events = slices.SortedFunc(slices.Values(events), func(a, b Seen) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	events = sortedByKey(events)
 	if lookFirst {
 		if err := tx.knownProcessedEvents(ctx, events, known); err != nil {
 			return nil, err
@@ -56,6 +56,16 @@ func (tx Tx) TakeProcessedEvents(ctx context.Context, events []Seen, lookFirst b
 	}
 	events = slices.DeleteFunc(events, func(e Seen) bool { return entered[e.Key] })
 	return known, tx.knownProcessedEvents(ctx, events, known)
+}
+
+func sortedByKey(events []Seen) []Seen {
+	return slices.SortedFunc(slices.Values(events), func(a, b Seen) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+}
+
+// KnownProcessedEvents adds to known the fingerprint under which each event was entered
+// that is known. It enters none.
+func (tx Tx) KnownProcessedEvents(ctx context.Context, events []Seen, known map[[16]byte]int64) error {
+	return tx.knownProcessedEvents(ctx, sortedByKey(events), known)
 }
 
 // knownProcessedEvents adds to known what is known of events, which are sorted.

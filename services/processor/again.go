@@ -62,6 +62,18 @@ func (a *Anew) wants(v order.Verdict) bool {
 	return a.Verdicts == nil || slices.Contains(a.Verdicts, v)
 }
 
+// mayWant: the event of a record may be one of those that are read anew. dead: the
+// record is a dead letter.
+func (a *Anew) mayWant(dead bool) bool {
+	if dead {
+		return a.wants(order.Dead)
+	}
+	return a.wants(order.NoChange) || a.wants(order.Held) || a.wants(order.Applied)
+}
+
+// adds: an event is read anew that no set has.
+func (a *Anew) adds(dead bool) bool { return dead || a.wants(order.NoChange) }
+
 // AgainCounts is what became of records that were looked at again.
 type AgainCounts struct {
 	Records   int64 `json:"records"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -236,6 +237,47 @@ func TestOnlyEventsOfTheVerdictsAskedForAreReadAnew(t *testing.T) {
 		t.Errorf("applied: %+v", c)
 	}
 	w.looked()
+}
+
+// An event that nobody has taken over is not known for having been looked at, and is in
+// no line of the books.
+func TestWhatIsNotAskedForIsNotTakenOver(t *testing.T) {
+	w := misread(t)
+	w.register(1000, "lost", "left-out")
+	for _, id := range []string{"lost", "left-out"} {
+		w.produce(w.record(acme{"e_" + id, "paid", id, id, "1000", 1000}.event(), 0))
+	}
+	topicID, records := w.raw()
+	look := func(anew *Anew, records []kafka.Record) AgainCounts {
+		t.Helper()
+		a := w.again(load(t, testkit.MisreadLayout), anew)
+		if err := a.Look(t.Context(), topicID, records); err != nil {
+			t.Fatal(err)
+		}
+		return a.Counts()
+	}
+	before := w.rows()
+	for _, v := range []order.Verdict{order.Held, order.Dead, order.Applied} {
+		if c := look(&Anew{Verdicts: []order.Verdict{v}}, records); c.New+c.Entered != 0 {
+			t.Errorf("%v: %+v", v, c)
+		}
+	}
+	if after := w.rows(); after != before {
+		t.Errorf("what is not asked for changes rows:\n%s\n%s", before, after)
+	}
+	of := func(id string) []kafka.Record {
+		return slices.DeleteFunc(slices.Clone(records), func(r kafka.Record) bool { return string(r.Key) != id })
+	}
+	if c := look(nil, of("e_lost")); c.New != 1 || w.status("lost") != order.Paid {
+		t.Errorf("a replay: %+v", c)
+	}
+	booked := w.booked(order.NoChange)
+	if c := look(&Anew{Verdicts: []order.Verdict{order.NoChange}}, of("e_left-out")); c.New != 1 || w.status("left-out") != order.Paid {
+		t.Errorf("read anew: %+v", c)
+	}
+	if n := w.booked(order.NoChange); n != booked {
+		t.Errorf("the books had %d of no change, and have %d", booked, n)
+	}
 }
 
 // What a person decided about an event goes with it, and where a person put it, it

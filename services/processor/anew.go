@@ -57,13 +57,21 @@ func (b *batch) applyAnew(ctx context.Context) error {
 // readAnew opens the bodies and makes a fact of each that can be read, also of one that
 // states nothing.
 func (b *batch) readAnew(ctx context.Context) (readable []*record, facts []postgres.Fact, err error) {
-	var seen []postgres.Seen
-	taken := map[[16]byte]bool{}
 	places := make([]postgres.Place, len(b.records))
 	for i, r := range b.records {
-		r.fresh, r.entered, r.mended, r.verdict, r.stands = false, false, false, order.Dead, 0
 		places[i] = r.place()
-		if r.skip || r.hint && r.dead == "" {
+	}
+	dead, err := b.tx.DeadLettersAt(ctx, b.topicID, places)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What is only looked at is not entered: an event that nobody has taken over stays
+	// one that a replay takes over.
+	var take, look []postgres.Seen
+	taken := map[[16]byte]bool{}
+	for _, r := range b.records {
+		r.fresh, r.entered, r.mended, r.verdict, r.stands = false, false, false, order.Dead, 0
+		if r.skip || r.hint && r.dead == "" || r.dead == "" && !b.anew.mayWant(dead[r.place()]) {
 			r.verdict = order.Duplicate
 			continue
 		}
@@ -74,31 +82,20 @@ func (b *batch) readAnew(ctx context.Context) (readable []*record, facts []postg
 			continue
 		}
 		readable = append(readable, r)
-		if r.windowed && !taken[r.key] {
-			taken[r.key], seen = true, append(seen, r.seen)
+		switch {
+		case !r.windowed || taken[r.key]:
+		case b.anew.adds(dead[r.place()]):
+			taken[r.key], take = true, append(take, r.seen)
+		default:
+			look = append(look, r.seen)
 		}
 	}
-	dead, err := b.tx.DeadLettersAt(ctx, b.topicID, places)
+	known, err := b.tx.TakeProcessedEvents(ctx, take, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !b.anew.wants(order.Dead) || !b.anew.wants(order.NoChange) {
-		readable = slices.DeleteFunc(readable, func(r *record) bool {
-			wanted := dead[r.place()] && b.anew.wants(order.Dead) || !dead[r.place()] && (b.anew.wants(order.NoChange) || b.anew.wants(order.Held) || b.anew.wants(order.Applied))
-			if !wanted {
-				r.verdict = order.Duplicate
-			}
-			return !wanted
-		})
-		seen = seen[:0]
-		for _, r := range readable {
-			if r.windowed && taken[r.key] {
-				taken[r.key], seen = false, append(seen, r.seen)
-			}
-		}
-	}
-	known, err := b.tx.TakeProcessedEvents(ctx, seen, true)
-	if err != nil {
+	look = slices.DeleteFunc(look, func(e postgres.Seen) bool { return taken[e.Key] })
+	if err := b.tx.KnownProcessedEvents(ctx, look, known); err != nil {
 		return nil, nil, err
 	}
 	b.known = len(known)
@@ -107,7 +104,7 @@ func (b *batch) readAnew(ctx context.Context) (readable []*record, facts []postg
 		r.stands = known[r.key]
 		f := b.factAnew(r)
 		f.Anew.Verdicts = b.anew.Verdicts
-		f.Anew.Added = b.anew.wants(order.NoChange) || dead[r.place()]
+		f.Anew.Added = b.anew.adds(dead[r.place()])
 		facts[i] = f
 	}
 	return readable, facts, nil
@@ -138,7 +135,8 @@ func (b *batch) factAnew(r *record) postgres.Fact {
 }
 
 // countAnew moves what the books say. Each record is in them already: as a dead
-// letter that is settled now, or else, where its event was in no set, as no change.
+// letter that is settled now, or else, where its event was in no set, as no change. One
+// that was never taken over was left out on purpose, and is in no line of theirs.
 func (b *batch) countAnew(ctx context.Context, readable []*record) error {
 	places := make([]postgres.Place, len(readable))
 	for i, r := range readable {
@@ -152,7 +150,7 @@ func (b *batch) countAnew(ctx context.Context, readable []*record) error {
 		switch {
 		case settled[r.place()]:
 			b.revive(r)
-		case r.entered:
+		case r.entered && (r.stands != 0 || !r.windowed):
 			b.books.Add(r.Timestamp, b.bookedAs(r), order.NoChange, -1)
 			b.books.Add(r.Timestamp, b.bookedAs(r), r.verdict, 1)
 		}
