@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"sluice/pkg/order"
 	"sluice/pkg/postgres/internal/dbgen"
 )
@@ -34,18 +32,21 @@ type Anew struct {
 }
 
 // wants: the event is one of those that are to be read anew.
-func (r *Anew) wants(hs []dbgen.FindHoldingsRow) bool {
+func (r *Anew) wants(hs []holding) bool {
 	if len(hs) == 0 {
 		return r.Added
 	}
-	return r.Verdicts == nil || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return slices.Contains(r.Verdicts, order.Verdict(h.Verdict)) })
+	return r.Verdicts == nil || slices.ContainsFunc(hs, func(h holding) bool { return slices.Contains(r.Verdicts, order.Verdict(h.Verdict)) })
 }
+
+// holding is an entry of an order's set.
+type holding = dbgen.LoadOrderEventsRow
 
 // anewFacts is what an Apply must know of the events that are read anew, before it
 // takes any lock on an order. nil: there are none.
 type anewFacts struct {
 	// holders are the sets that have an event, by the place of the fact that counts.
-	holders map[int][]dbgen.FindHoldingsRow
+	holders map[int][]holding
 	// homes are the orders in which events stay whatever they say.
 	homes map[int]int64
 	// idle facts change nothing: another reading of their event counts; or, nothing, no
@@ -75,17 +76,23 @@ func (tx Tx) findAnew(ctx context.Context, facts []Fact, nos map[string]int16) (
 	if len(places) == 0 {
 		return nil, nil
 	}
-	a := &anewFacts{holders: map[int][]dbgen.FindHoldingsRow{}, homes: map[int]int64{}, idle: map[int]bool{}, nothing: map[int]bool{},
+	a := &anewFacts{holders: map[int][]holding{}, homes: map[int]int64{}, idle: map[int]bool{}, nothing: map[int]bool{},
 		leaving: map[[16]byte]bool{}, unlearnt: map[home]bool{}, follows: map[payment]stray{}}
-	orders, holders, err := tx.findHolders(ctx, facts, nos, places)
+	orders, sets, err := tx.findSets(ctx, facts, nos, places)
 	if err != nil {
 		return nil, err
+	}
+	holders := map[[16]byte][]holding{}
+	for _, h := range sets {
+		if hash := h.EventHash.Bytes; places[hash] != nil {
+			holders[hash] = append(holders[hash], h)
+		}
 	}
 	linked, err := tx.linkedByPeople(ctx, slices.Collect(maps.Keys(places)))
 	if err != nil {
 		return nil, err
 	}
-	var left []int64
+	left := map[int64]bool{}
 	for hash, at := range places {
 		hs := holders[hash]
 		best := choose(facts, at, hs)
@@ -116,20 +123,21 @@ func (tx Tx) findAnew(ctx context.Context, facts []Fact, nos map[string]int16) (
 		says = f.Payment == h.PaymentID && f.OrderID != "" && orders[f.OrderID] == h.OrderNo
 		if h.Named && h.PaymentID != "" && !says {
 			a.leaving[hash] = true
-			left = append(left, h.OrderNo)
+			left[h.OrderNo] = true
 		}
 	}
-	return a, tx.unlearn(ctx, a, left)
+	a.unlearn(sets, left)
+	return a, nil
 }
 
 // choose is the place of the reading that counts, of those of one event; -1: the one
 // that stands. The record that a set names, or its very bytes, comes first; of an
 // object's states the latest counts, and of any other event the first.
-func choose(facts []Fact, at []int, hs []dbgen.FindHoldingsRow) int {
+func choose(facts []Fact, at []int, hs []holding) int {
 	best := -1
 	for _, i := range at {
 		f := &facts[i]
-		if f.Anew.SameBytes || slices.ContainsFunc(hs, func(h dbgen.FindHoldingsRow) bool { return h.Partition == f.Partition && h.RecordOffset == f.Offset }) {
+		if f.Anew.SameBytes || slices.ContainsFunc(hs, func(h holding) bool { return h.Partition == f.Partition && h.RecordOffset == f.Offset }) {
 			best = i
 			break
 		}
@@ -155,7 +163,7 @@ func choose(facts []Fact, at []int, hs []dbgen.FindHoldingsRow) int {
 
 // homeOf is, of several sets that have an event, the one in which it counts: a person
 // linked it there, and it was dismissed in the others.
-func homeOf(hs []dbgen.FindHoldingsRow) int64 {
+func homeOf(hs []holding) int64 {
 	for _, h := range hs {
 		if h.Reason != int16(order.Dismissed) {
 			return h.OrderNo
@@ -164,9 +172,9 @@ func homeOf(hs []dbgen.FindHoldingsRow) int64 {
 	return hs[0].OrderNo
 }
 
-// findHolders finds the sets that have the events, and the numbers of the orders that
-// the new readings name.
-func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16, places map[[16]byte][]int) (map[string]int64, map[[16]byte][]dbgen.FindHoldingsRow, error) {
+// findSets finds the entries of all orders where the events may be, and the numbers of
+// the orders that the new readings name.
+func (tx Tx) findSets(ctx context.Context, facts []Fact, nos map[string]int16, places map[[16]byte][]int) (map[string]int64, []holding, error) {
 	orders, payments := map[string]int64{}, map[payment]link{}
 	candidates := map[int64]bool{}
 	for _, at := range places {
@@ -199,17 +207,11 @@ func (tx Tx) findHolders(ctx context.Context, facts []Fact, nos map[string]int16
 	for _, l := range payments {
 		candidates[l.orderNo] = true
 	}
-	rows, err := tx.q.FindHoldings(ctx, slices.Sorted(maps.Keys(candidates)))
+	sets, err := tx.q.LoadOrderEvents(ctx, slices.Sorted(maps.Keys(candidates)))
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the sets of events: %w", err)
+		return nil, nil, fmt.Errorf("read the sets that may have events: %w", err)
 	}
-	holders := map[[16]byte][]dbgen.FindHoldingsRow{}
-	for _, r := range rows {
-		if hash := r.EventHash.Bytes; places[hash] != nil {
-			holders[hash] = append(holders[hash], r)
-		}
-	}
-	return orders, holders, nil
+	return orders, sets, nil
 }
 
 // linkedByPeople are, of the events, those that a person put where they are.
@@ -227,68 +229,6 @@ func (tx Tx) linkedByPeople(ctx context.Context, hashes [][16]byte) (map[[16]byt
 		linked[r.Bytes] = true
 	}
 	return linked, nil
-}
-
-// unlearn finds the payments that nothing but what leaves said to belong to an order.
-func (tx Tx) unlearn(ctx context.Context, a *anewFacts, left []int64) error {
-	if len(left) == 0 {
-		return nil
-	}
-	rows, err := tx.q.FindWitnesses(ctx, left)
-	if err != nil {
-		return fmt.Errorf("find what names payments: %w", err)
-	}
-	stays := map[home]bool{}
-	for _, r := range rows {
-		h := home{payment{r.SourceNo, r.PaymentID}, r.OrderNo}
-		stays[h] = stays[h] || !a.leaving[r.EventHash.Bytes]
-	}
-	for h, yes := range stays {
-		if !yes {
-			a.unlearnt[h] = true
-		}
-	}
-	return nil
-}
-
-// forgets: nothing says any more that the payment belongs to the order it leads to.
-func (a *anewFacts) forgets(p payment, l link) bool {
-	return a != nil && l.linked && a.unlearnt[home{p, l.orderNo}]
-}
-
-// forget lets payments lead to where they are wanted now, or to stubs of their own.
-func (tx Tx) forget(ctx context.Context, ps []payment, wanted map[payment]int64, links map[payment]link, a *anewFacts) error {
-	if len(ps) == 0 {
-		return nil
-	}
-	var n int32
-	for _, p := range ps {
-		if wanted[p] == 0 {
-			n++
-		}
-	}
-	stubs, err := tx.q.AddStubs(ctx, n)
-	if err != nil {
-		return fmt.Errorf("add stubs: %w", err)
-	}
-	var arg dbgen.SetPaymentsParams
-	for _, p := range ps {
-		l := link{wanted[p], true}
-		if l.orderNo == 0 {
-			l, stubs = link{orderNo: stubs[0]}, stubs[1:]
-			a.lost++
-		}
-		if from := links[p].orderNo; from != l.orderNo {
-			a.follows[p] = stray{from: from, to: l.orderNo}
-		}
-		links[p] = l
-		arg.SourceNos, arg.PaymentIds = append(arg.SourceNos, p.source), append(arg.PaymentIds, p.id)
-		arg.OrderNos, arg.Linked = append(arg.OrderNos, l.orderNo), append(arg.Linked, l.linked)
-	}
-	if err := tx.q.SetPayments(ctx, arg); err != nil {
-		return fmt.Errorf("lead payments elsewhere: %w", err)
-	}
-	return nil
 }
 
 // placed: routing does not decide where the fact belongs.
@@ -313,18 +253,6 @@ func (a *anewFacts) touch(orders map[int64]bool) {
 	for _, s := range a.follows {
 		orders[s.to] = orders[s.to] || false
 	}
-}
-
-// home is a payment with the order that it belongs to.
-type home struct {
-	payment
-	orderNo int64
-}
-
-// stray is an entry that goes from one order's set to another's.
-type stray struct {
-	from, to int64
-	hash     [16]byte
 }
 
 // put brings the new readings into the sets, under the locks of their orders. added
@@ -366,7 +294,7 @@ func (a *anewFacts) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, 
 				continue
 			}
 			if goes {
-				m = w.move(o, to, m)
+				m = w.move(o, to, f.Hash)
 			}
 			named := m.Named && stays || f.OrderID != ""
 			m.replace(f)
@@ -378,81 +306,8 @@ func (a *anewFacts) put(facts []Fact, r *routes, orders map[int64]*lockedOrder, 
 	return added, changed, nil
 }
 
-// drag moves what only a payment led to an order to where the payment leads now.
-func (a *anewFacts) drag(facts []Fact, orders map[int64]*lockedOrder, w *writes) {
-	here := map[[16]byte]bool{}
-	for i := range facts {
-		here[facts[i].Hash] = facts[i].Anew != nil && !a.idle[i]
-	}
-	for p, s := range a.follows {
-		var along [][16]byte
-		for _, m := range orders[s.from].set {
-			if m.SourceNo == p.source && m.PaymentID == p.id && !m.Named && !here[m.EventHash.Bytes] && !order.Kind(m.Kind).IsDecision() {
-				along = append(along, m.EventHash.Bytes)
-			}
-		}
-		for _, hash := range along {
-			w.move(orders[s.from], orders[s.to], orders[s.from].find(hash))
-		}
-	}
-}
-
 // says: the entry says the same already.
 func (m *member) says(f *Fact) bool {
 	return m.ReadingHash == f.ReadingHash && m.Kind == int16(f.Kind) && m.OccurredAt == f.Time && m.Amount == f.Amount &&
 		m.Currency == f.Currency && m.PaymentID == f.Payment && m.ObjectID == f.object()
-}
-
-// named: an entry of the set that does not leave says that the payment belongs to its order.
-func (o *lockedOrder) named(p payment, leaving map[[16]byte]bool) bool {
-	return slices.ContainsFunc(o.set, func(m member) bool {
-		return m.Named && m.SourceNo == p.source && m.PaymentID == p.id && !leaving[m.EventHash.Bytes]
-	})
-}
-
-// move takes an entry out of one set and puts it into another, with what people
-// decided about it.
-func (w *writes) move(from, to *lockedOrder, m *member) *member {
-	hash := m.EventHash.Bytes
-	from.grew, to.grew = true, true
-	for i := 0; i < len(from.set); {
-		m := &from.set[i]
-		if m.EventHash.Bytes != hash && (!order.Kind(m.Kind).IsDecision() || targetOf(m.ObjectID) != hash) {
-			i++
-			continue
-		}
-		moved := *m
-		if m.fact == nil && m.from == 0 {
-			from.left = append(from.left, m.before())
-		}
-		if m.fact == nil {
-			moved.from = from.no
-		}
-		moved.OrderNo = to.no
-		w.strays = append(w.strays, stray{from.no, to.no, m.EventHash.Bytes})
-		to.set = append(to.set, moved)
-		from.set = slices.Delete(from.set, i, i+1)
-	}
-	return to.find(hash)
-}
-
-// writeStrays moves the rows of entries that went to another order.
-func (tx Tx) writeStrays(ctx context.Context, strays []stray) error {
-	if len(strays) == 0 {
-		return nil
-	}
-	from, to, hashes := make([]int64, len(strays)), make([]int64, len(strays)), make([]pgtype.UUID, len(strays))
-	for i, s := range strays {
-		from[i], to[i], hashes[i] = s.from, s.to, uuid(s.hash)
-	}
-	if err := tx.q.DeleteEntries(ctx, from, hashes); err != nil {
-		return fmt.Errorf("move entries: %w", err)
-	}
-	if err := tx.q.MoveHeldEntries(ctx, from, to, hashes); err != nil {
-		return fmt.Errorf("move held entries: %w", err)
-	}
-	if err := tx.q.MoveReviewItemsOf(ctx, from, to, hashes); err != nil {
-		return fmt.Errorf("move review items of entries: %w", err)
-	}
-	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // SameReadings says of each fact whether its order's set holds its event under
@@ -41,22 +39,21 @@ func (tx Tx) SameReadings(ctx context.Context, facts []Fact) (same []bool, holde
 	if err := tx.findPayments(ctx, slices.Collect(maps.Keys(payments)), payments); err != nil {
 		return nil, nil, err
 	}
-	var orderNos []int64
-	hashes := make([]pgtype.UUID, len(facts))
+	candidates, places := map[int64]bool{}, map[[16]byte][]int{}
 	for i := range facts {
 		f := &facts[i]
-		orderNos = append(orderNos, orders[f.OrderID], payments[payment{nos[f.Source], f.Payment}].orderNo)
-		hashes[i] = uuid(f.Hash)
+		candidates[orders[f.OrderID]], candidates[payments[payment{nos[f.Source], f.Payment}].orderNo] = true, true
+		places[f.Hash] = append(places[f.Hash], i)
 	}
-	rows, err := tx.q.FindReadings(ctx, orderNos, hashes)
+	// By order alone: with the events as a second condition PostgreSQL may probe the index
+	// for each pair of the two.
+	rows, err := tx.q.LoadOrderEvents(ctx, slices.Sorted(maps.Keys(candidates)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("find readings: %w", err)
 	}
 	for _, r := range rows {
-		for i := range facts {
-			if facts[i].Hash == r.EventHash.Bytes {
-				holders[i], same[i] = r.OrderNo, same[i] || facts[i].ReadingHash == r.ReadingHash
-			}
+		for _, i := range places[r.EventHash.Bytes] {
+			holders[i], same[i] = r.OrderNo, same[i] || facts[i].ReadingHash == r.ReadingHash
 		}
 	}
 	return same, holders, nil

@@ -19,11 +19,6 @@ WHERE e.order_no = u.order_no AND e.event_hash = u.event_hash;
 -- name: DeleteOrderEvents :exec
 DELETE FROM order_events WHERE order_no = ANY(@order_nos::bigint[]);
 
--- name: FindReadings :many
-SELECT e.order_no, e.event_hash, e.reading_hash
-FROM order_events e
-WHERE e.order_no = ANY(@order_nos::bigint[]) AND e.event_hash = ANY(@event_hashes::uuid[]);
-
 -- name: ReplaceReadings :exec
 UPDATE order_events e SET kind = u.kind, verdict = u.verdict, reason = u.reason, occurred_at = u.occurred_at,
   reading_hash = u.reading_hash, amount = u.amount, currency = u.currency, event_type = u.event_type,
@@ -43,16 +38,6 @@ UPDATE order_events SET verdict = @verdict, reason = @reason WHERE order_no = @o
 
 -- name: ReadVerdict :one
 SELECT verdict, reason, source_no, payment_id FROM order_events WHERE order_no = @order_no AND event_hash = @event_hash;
-
--- Both arrays as conditions would be a probe of the index for each pair.
--- name: FindHoldings :many
-SELECT e.order_no, e.event_hash, e.source_no, e.payment_id, e.named, e.verdict, e.reason, e.occurred_at, e.reading_hash, e.partition, e.record_offset
-FROM order_events e WHERE e.order_no = ANY(@order_nos::bigint[]);
-
--- What says that a payment belongs to an order.
--- name: FindWitnesses :many
-SELECT order_no, event_hash, source_no, payment_id FROM order_events
-WHERE order_no = ANY(@order_nos::bigint[]) AND named AND payment_id <> '';
 
 -- name: DeleteEntries :exec
 DELETE FROM order_events e

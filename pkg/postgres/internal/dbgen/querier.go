@@ -93,16 +93,11 @@ type Querier interface {
 	ExtendPause(ctx context.Context, pause pgtype.Interval, iD int64) (int64, error)
 	FailedEffects(ctx context.Context, effect string, n int32) ([]pgtype.UUID, error)
 	FindClick(ctx context.Context, sourceNo int16, clickTransID string) (int64, error)
-	// Both arrays as conditions would be a probe of the index for each pair.
-	FindHoldings(ctx context.Context, orderNos []int64) ([]FindHoldingsRow, error)
 	FindOpenDeadLetters(ctx context.Context, partitions []int32, recordOffsets []int64, topicID pgtype.UUID) ([]FindOpenDeadLettersRow, error)
 	FindOrders(ctx context.Context, orderIds []string) ([]FindOrdersRow, error)
 	FindPayme(ctx context.Context, sourceNo int16, paymeID string) (int64, error)
 	FindPayments(ctx context.Context, sourceNos []int16, paymentIds []string) ([]Payment, error)
 	FindRawBodies(ctx context.Context, eventHash pgtype.UUID) ([]FindRawBodiesRow, error)
-	FindReadings(ctx context.Context, orderNos []int64, eventHashes []pgtype.UUID) ([]FindReadingsRow, error)
-	// What says that a payment belongs to an order.
-	FindWitnesses(ctx context.Context, orderNos []int64) ([]FindWitnessesRow, error)
 	ForgetEffectAttempts(ctx context.Context, before pgtype.Timestamptz, n int32) (int64, error)
 	ForgetEffectBodies(ctx context.Context, before pgtype.Timestamptz, n int32) (int64, error)
 	GetDeadLetter(ctx context.Context, topic string, partition int32, recordOffset int64) (GetDeadLetterRow, error)
@@ -110,6 +105,7 @@ type Querier interface {
 	GetHeldEvent(ctx context.Context, orderNo int64, eventHash pgtype.UUID) (GetHeldEventRow, error)
 	GetReservation(ctx context.Context, orderNo int64) (Reservation, error)
 	GetReviewItem(ctx context.Context, id int64) (ReviewItem, error)
+	GiveBackReviewItems(ctx context.Context, ids []int64, who string) error
 	HangOn(ctx context.Context, arg HangOnParams) error
 	HangOnRefund(ctx context.Context, arg HangOnRefundParams) error
 	HastenLookup(ctx context.Context, now pgtype.Timestamptz, sourceNo int16, object string) error
