@@ -158,7 +158,7 @@ func BenchmarkDryRun(b *testing.B) {
 			s.put(records...)
 			b.ResetTimer()
 			for part := range slices.Chunk(records, 10_000) {
-				if err := d.Add(b.Context(), part); err != nil {
+				if err := d.Add(b.Context(), s.topicID, part); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -29,7 +29,8 @@ type DryRunDeps struct {
 
 // DryRunOptions say how records would be applied.
 type DryRunOptions struct {
-	// TopicID is the raw topic's.
+	// TopicID is the raw topic's; records that Add is given may be of another, that was
+	// there before.
 	TopicID [16]byte
 	// Selected: the records are a selection, and every one of them counts as met before;
 	// else those do that lie below what was applied of their partition, as in a replay.
@@ -85,8 +86,9 @@ func (d *DryRun) stand(context.Context, postgres.Tx, []*record) (ground, error) 
 // AddChunk goes on with a chunk of the raw topic.
 func (d *DryRun) AddChunk(ctx context.Context, c kafka.Chunk) error { return d.add(ctx, c) }
 
-// Add goes on with records; of one partition in the order of their offsets.
-func (d *DryRun) Add(ctx context.Context, records []kafka.Record) error {
+// Add goes on with records of one topic; of one partition in the order of their offsets.
+func (d *DryRun) Add(ctx context.Context, topicID [16]byte, records []kafka.Record) error {
+	d.ground.topicID = topicID
 	return d.add(ctx, slice(records))
 }
 
@@ -127,7 +129,7 @@ func all[T any](_ context.Context, of []T) ([]int, error) {
 
 // hints are those that were never met, and those that a replay of the others finds dead.
 func (d *DryRun) hints(ctx context.Context, places []postgres.Place) ([]int, error) {
-	open, err := deadHints(ctx, d.tables.InTx, d.opts.TopicID, places)
+	open, err := deadHints(ctx, d.tables.InTx, d.ground.topicID, places)
 	for i, p := range places {
 		if !d.ground.met(p) && !slices.Contains(open, i) {
 			open = append(open, i)

@@ -112,7 +112,7 @@ func (s *stage) real(records []kafka.Record, batch int, g ground) *DryRun {
 		}
 		return open, err
 	}}
-	if err := counted.Add(s.Context(), records); err != nil {
+	if err := counted.Add(s.Context(), s.topicID, records); err != nil {
 		s.Fatal(err)
 	}
 	return counted
@@ -479,7 +479,7 @@ func TestADryRunTellsWhatReallyHappensThen(t *testing.T) {
 		before, trace := s.picture(), s.trace()
 		counted := s.real(nil, batch, g)
 		for part := range slices.Chunk(span, chunk) {
-			if err := dry.Add(t.Context(), part); err != nil {
+			if err := dry.Add(t.Context(), s.topicID, part); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
@@ -488,7 +488,7 @@ func TestADryRunTellsWhatReallyHappensThen(t *testing.T) {
 			t.Fatalf("seed %d: the dry run left a trace:\n%s\nbefore:\n%s", seed, after, trace)
 		}
 		for part := range slices.Chunk(span, chunk) {
-			if err := counted.Add(t.Context(), part); err != nil {
+			if err := counted.Add(t.Context(), s.topicID, part); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -574,7 +574,7 @@ func TestADryRunOfReadingAnewTellsWhatReallyHappensThen(t *testing.T) {
 			Window: s.store.WindowAt(now), Anew: anew})
 		counted := s.real(nil, batch, s.live())
 		again.apply.committed = counted.tally
-		if err := dry.Add(t.Context(), lived); err != nil {
+		if err := dry.Add(t.Context(), s.topicID, lived); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		got := dry.Report()
@@ -723,7 +723,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 					return err
 				})
 			}
-			if err := d.Add(t.Context(), span); err != nil {
+			if err := d.Add(t.Context(), s.topicID, span); err != nil {
 				t.Fatal(err)
 			}
 			if o := d.Report(); o.Messages == 0 || len(o.Effects) == 0 || len(o.Review) == 0 || transactions == 0 {

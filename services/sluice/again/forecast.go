@@ -76,8 +76,7 @@ func (s *Source) Forecast(ctx context.Context, sel Selection, deps processor.Aga
 		how.Total(int(n))
 		deps.Before = shadow.Bring
 	}
-	index := func(spans []postgres.Span) (postgres.EntryIndex, error) { return shadow.IndexEntries(ctx, spans) }
-	if f.Done, err = s.look(ctx, sel, deps, index, how.Step); err != nil {
+	if f.Done, err = s.look(ctx, sel, deps, shadow.IndexEntries, how.Step); err != nil {
 		return f, err
 	}
 	f.Compared, err = shadow.Differences(ctx, func(d postgres.Difference) { f.Orders = append(f.Orders, d) })

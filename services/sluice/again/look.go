@@ -23,13 +23,15 @@ const rounds = 3
 // A stop half way leaves whole batches behind; beginning again repeats them without
 // effect. deps.Anew.Orders is filled in here.
 func (s *Source) Look(ctx context.Context, sel Selection, deps processor.AgainDeps, step func(int)) (done Done, err error) {
-	index := func(spans []postgres.Span) (postgres.EntryIndex, error) { return s.store.IndexEntries(ctx, spans) }
-	return s.look(ctx, sel, deps, index, step)
+	return s.look(ctx, sel, deps, s.store.IndexEntries, step)
 }
 
-func (s *Source) look(ctx context.Context, sel Selection, deps processor.AgainDeps, index func([]postgres.Span) (postgres.EntryIndex, error), step func(int)) (done Done, err error) {
+// finder finds the entries of sets that lie in spans.
+type finder func(context.Context, []postgres.Span) (postgres.EntryIndex, error)
+
+func (s *Source) look(ctx context.Context, sel Selection, deps processor.AgainDeps, find finder, step func(int)) (done Done, err error) {
 	var known map[[16]byte]int64
-	if deps.Anew, err = s.withOrders(ctx, sel, deps.Anew, &known, index); err != nil {
+	if deps.Anew, err = s.withOrders(ctx, sel, deps.Anew, &known, find); err != nil {
 		return done, err
 	}
 	for round := range rounds {
@@ -64,39 +66,25 @@ func (s *Source) look(ctx context.Context, sel Selection, deps processor.AgainDe
 // Outlook is what a dry run says of a selection; anew as in processor.AgainDeps.
 func (s *Source) Outlook(ctx context.Context, sel Selection, deps processor.DryRunDeps, anew *processor.Anew, step func(int)) (processor.Outlook, Tally, error) {
 	var known map[[16]byte]int64
-	anew, err := s.withOrders(ctx, sel, anew, &known, func(spans []postgres.Span) (postgres.EntryIndex, error) { return s.store.IndexEntries(ctx, spans) })
+	anew, err := s.withOrders(ctx, sel, anew, &known, s.store.IndexEntries)
 	if err != nil {
 		return processor.Outlook{}, Tally{}, err
 	}
-	// Letters may be of a topic that was made again: of each there is one run.
-	runs := map[[16]byte]*processor.DryRun{}
-	var d *processor.DryRun
-	tally, err := s.Each(ctx, sel, func(b Batch) (err error) {
-		if d = runs[b.TopicID]; d == nil {
-			if d, err = processor.NewDryRun(ctx, deps, processor.DryRunOptions{TopicID: b.TopicID, Selected: true, Anew: anew}); err != nil {
-				return err
-			}
-			runs[b.TopicID] = d
-		}
+	d, err := processor.NewDryRun(ctx, deps, processor.DryRunOptions{TopicID: s.extent.TopicID, Selected: true, Anew: anew})
+	if err != nil {
+		return processor.Outlook{}, Tally{}, err
+	}
+	tally, err := s.Each(ctx, sel, func(b Batch) error {
 		known = b.Orders
 		step(len(b.Records))
-		return d.Add(ctx, b.Records)
+		return d.Add(ctx, b.TopicID, b.Records)
 	})
-	if err != nil || d == nil {
-		return processor.Outlook{}, tally, err
-	}
-	if len(runs) > 1 {
-		d = runs[s.extent.TopicID]
-	}
-	if d == nil {
-		return processor.Outlook{}, tally, nil
-	}
-	return d.Report(), tally, nil
+	return d.Report(), tally, err
 }
 
 // withOrders is anew with the orders that have the selection's events; known are those
 // of the present batch.
-func (s *Source) withOrders(ctx context.Context, sel Selection, anew *processor.Anew, known *map[[16]byte]int64, index func([]postgres.Span) (postgres.EntryIndex, error)) (*processor.Anew, error) {
+func (s *Source) withOrders(ctx context.Context, sel Selection, anew *processor.Anew, known *map[[16]byte]int64, find finder) (*processor.Anew, error) {
 	if anew == nil {
 		return nil, nil
 	}
@@ -106,7 +94,7 @@ func (s *Source) withOrders(ctx context.Context, sel Selection, anew *processor.
 		if err != nil {
 			return nil, err
 		}
-		if entries, err = index(spans); err != nil {
+		if entries, err = find(ctx, spans); err != nil {
 			return nil, err
 		}
 	}
