@@ -15,16 +15,19 @@ import (
 // ErrBeingSent: another program of the same person is sending it just now.
 var ErrBeingSent = errors.New("it is being sent just now")
 
+// ErrWithheld is for publish: it will not send a letter, and says why around it.
+var ErrWithheld = errors.New("not sent")
+
 // SendDeadLettersAgain claims the letters for a person as their review items are
 // claimed (nobody else then acts on them), hands what could be claimed to publish,
 // the oldest first, and settles those for which it returned nil: letter, review item
 // and audit log in one transaction. others says of every letter that was not sent,
 // by Letter, why; err is what failed altogether, and then nothing was settled.
 //
-// publish returns an error for each letter that Kafka has not acknowledged. The
-// letters' rows are locked meanwhile, for which the database gives 10 seconds: hand it
-// few at a time. A crash after publish leads to a second record of the same event,
-// which is a duplicate.
+// publish returns an error for each letter that Kafka has not acknowledged; one that it
+// withholds (ErrWithheld) is no longer claimed, unless it was before. The letters' rows
+// are locked meanwhile, for which the database gives 10 seconds: hand it few at a time.
+// A crash after publish leads to a second record of the same event, which is a duplicate.
 func (s *Store) SendDeadLettersAgain(ctx context.Context, now time.Time, who, reason string, letters []DeadLetterSummary,
 	publish func([]DeadLetter) []error) (sent []string, others map[string]error, err error) {
 	others = map[string]error{}
@@ -32,7 +35,7 @@ func (s *Store) SendDeadLettersAgain(ctx context.Context, now time.Time, who, re
 		return nil, others, fmt.Errorf("send dead letters again: %w: it gives no reason", ErrDecision)
 	}
 	topics, partitions, offsets := make([][16]byte, 0, len(letters)), make([]int32, 0, len(letters)), make([]int64, 0, len(letters))
-	claimed := map[string]bool{}
+	claimed := map[string]bool{} // true: not before this
 	for _, d := range letters {
 		if err := s.ClaimReviewItem(ctx, now, d.Item, who); err != nil {
 			if !refused(err) {
@@ -42,7 +45,7 @@ func (s *Store) SendDeadLettersAgain(ctx context.Context, now time.Time, who, re
 			continue
 		}
 		topics, partitions, offsets = append(topics, d.TopicID), append(partitions, d.Partition), append(offsets, d.Offset)
-		claimed[d.Letter] = true
+		claimed[d.Letter] = d.ClaimedBy != who
 	}
 	var missing map[string]bool
 	err = s.InTx(ctx, func(tx Tx) error {
@@ -60,12 +63,14 @@ func (s *Store) SendDeadLettersAgain(ctx context.Context, now time.Time, who, re
 			}
 		}
 		arg := dbgen.SettleSentDeadLettersParams{Now: timestamp(now), Who: who}
-		var items []int64
+		var items, withheld []int64
 		for i, failed := range publish(taken) {
 			d := &taken[i]
 			delete(missing, d.Subject())
 			if failed != nil {
-				others[d.Subject()] = failed
+				if others[d.Subject()] = failed; claimed[d.Subject()] && errors.Is(failed, ErrWithheld) {
+					withheld = append(withheld, rows[i].Item)
+				}
 				continue
 			}
 			sent = append(sent, d.Subject())
@@ -83,7 +88,10 @@ func (s *Store) SendDeadLettersAgain(ctx context.Context, now time.Time, who, re
 		if err := tx.q.SettleSentReviewItems(ctx, timestamp(now), who, items); err != nil {
 			return fmt.Errorf("settle review items: %w", err)
 		}
-		return nil
+		if len(withheld) == 0 {
+			return nil
+		}
+		return wrap("give review items back", tx.q.GiveBackReviewItems(ctx, withheld, who))
 	})
 	if err != nil {
 		return nil, others, fmt.Errorf("send dead letters again: %w", err)

@@ -89,6 +89,28 @@ func TestALetterThatIsSentAgainIsSettledOnceKafkaHasIt(t *testing.T) {
 	}
 }
 
+func TestWhatIsWithheldIsNobodysUnlessItWasSomebodysBefore(t *testing.T) {
+	d := newDesk(t)
+	letters := d.dead(2)
+	if err := d.ClaimReviewItem(t.Context(), later, letters[1].Item, "anna"); err != nil {
+		t.Fatal(err)
+	}
+	withhold := func(taken []postgres.DeadLetter) []error {
+		failed := make([]error, len(taken))
+		for i := range failed {
+			failed[i] = fmt.Errorf("%w: it would die again", postgres.ErrWithheld)
+		}
+		return failed
+	}
+	sent, others, err := d.SendDeadLettersAgain(t.Context(), later, "anna", "try", d.letters(postgres.DeadLetterFilter{}), withhold)
+	if err != nil || len(sent) != 0 || len(others) != 2 {
+		t.Fatalf("sent %v, others %v, %v", sent, others, err)
+	}
+	if left := d.letters(postgres.DeadLetterFilter{}); len(left) != 2 || left[0].ClaimedBy != "" || left[1].ClaimedBy != "anna" {
+		t.Errorf("left: %+v", left)
+	}
+}
+
 func TestADismissedItemAndADiscardedLetterAreTheSame(t *testing.T) {
 	d := newDesk(t)
 	letters := d.dead(2)

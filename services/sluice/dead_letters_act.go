@@ -120,7 +120,8 @@ func (deadLettersAgainCmd) Help() string {
 read a body, key and headers are made of it anew, as ingress would now. A letter is settled once Kafka has its copy;
 the copy counts for itself, and the letter stays dead in the books. Whatever is sent twice (after a crash, beside a
 replay, or because the provider repeated it) is a duplicate and changes nothing. Nobody else acts on a letter
-meanwhile: its review item is claimed first. A letter that would die again is not sent.
+meanwhile: its review item is claimed first. A letter that would die again is not sent, and whoever wants may act
+on it.
 
 Examples:
   sluice dead-letters send-again 0/1734 0/1735 --reason "the endpoint is configured now"
@@ -220,13 +221,13 @@ func (s letterSender) records(d postgres.DeadLetter) ([]kafka.Record, error) {
 	r := kafka.Record{Key: d.Key, Value: d.Body, Headers: d.Headers}
 	if s.unknown != "" {
 		if !s.anyway {
-			return nil, fmt.Errorf("%s; without it nobody knows whether it would die again (--anyway sends it as it was)", s.unknown)
+			return nil, fmt.Errorf("%w: %s; without it nobody knows whether it would die again (--anyway sends it as it was)", postgres.ErrWithheld, s.unknown)
 		}
 		return []kafka.Record{r}, nil
 	}
 	now := processor.ReadNow(s.endpoints, r)
 	if now.Dead != "" && !s.anyway {
-		return nil, fmt.Errorf("it would die again (%s: %s); --anyway sends it all the same", words(now.Dead), now.Detail)
+		return nil, fmt.Errorf("%w: it would die again (%s: %s); --anyway sends it all the same", postgres.ErrWithheld, words(now.Dead), now.Detail)
 	}
 	return now.Records, nil
 }

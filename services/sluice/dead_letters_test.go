@@ -229,6 +229,7 @@ func TestADeadLetterThatIsSentAgainIsAppliedOnceWhateverIsReplayed(t *testing.T)
 			m.process()
 			m.says("dead-letters list", `0/0 .*\(unknown\) +endpoint .* open`)
 			m.says("dead-letters send-again 0/0 --reason early", `would die again \(endpoint`, `not sent again: 1`)
+			m.says("dead-letters send-again 0/0 --as bo --reason early", `would die again \(endpoint`) // nobody has claimed it
 			m.configure(withEndpoints)
 			if replay.before {
 				m.rewind()

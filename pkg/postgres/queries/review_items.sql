@@ -27,6 +27,10 @@ UPDATE review_items i SET claimed_by = @who::text, claimed_at = @now::timestampt
   claimed_version = (SELECT version FROM orders o WHERE o.order_no = i.order_no)
 WHERE id = @id AND settled_at IS NULL AND (claimed_by IS NULL OR claimed_by = @who::text OR claimed_at <= @expired::timestamptz);
 
+-- name: GiveBackReviewItems :exec
+UPDATE review_items SET claimed_by = NULL, claimed_at = NULL, claimed_version = NULL
+WHERE id = ANY(@ids::bigint[]) AND settled_at IS NULL AND claimed_by = @who::text;
+
 -- name: SettleClaimedReviewItem :execrows
 UPDATE review_items SET settled_at = @now::timestamptz, settled_by = claimed_by, decision = @decision::text
 WHERE id = @id AND settled_at IS NULL AND claimed_by = @who::text AND claimed_at > @expired::timestamptz;

@@ -104,6 +104,16 @@ func (q *Queries) GetReviewItem(ctx context.Context, id int64) (ReviewItem, erro
 	return i, err
 }
 
+const giveBackReviewItems = `-- name: GiveBackReviewItems :exec
+UPDATE review_items SET claimed_by = NULL, claimed_at = NULL, claimed_version = NULL
+WHERE id = ANY($1::bigint[]) AND settled_at IS NULL AND claimed_by = $2::text
+`
+
+func (q *Queries) GiveBackReviewItems(ctx context.Context, ids []int64, who string) error {
+	_, err := q.db.Exec(ctx, giveBackReviewItems, ids, who)
+	return err
+}
+
 const linkedByPeople = `-- name: LinkedByPeople :many
 SELECT event_hash FROM review_items
 WHERE kind = $1 AND subject = ANY($2::text[]) AND decision = $3::text
