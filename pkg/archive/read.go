@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,10 +47,8 @@ func (d Dir) List() (all []Manifest, strays []string, err error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Manifest) int {
-		if c := strings.Compare(a.Table, b.Table); c != 0 || len(a.Name) != len(b.Name) { // numbers by their size
-			return c*1000 + len(a.Name) - len(b.Name)
-		}
-		return strings.Compare(a.Name+a.SHA256, b.Name+b.SHA256)
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(len(a.Name), len(b.Name)), // numbers by their size
+			cmp.Compare(a.Name, b.Name), cmp.Compare(a.SHA256, b.SHA256))
 	})
 	return all, strays, nil
 }

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -16,11 +15,11 @@ func (s *Store) LedgerHorizon(ctx context.Context, now time.Time) (time.Time, er
 	}
 	var oldest time.Time
 	for name, is := range there {
-		suffix, ours := strings.CutPrefix(name, "processed_events_")
-		if !ours || is != attached {
+		table, suffix := split(name)
+		if table != "processed_events" || is != attached {
 			continue
 		}
-		if m, err := time.Parse("2006_01", suffix); err == nil && (oldest.IsZero() || m.Before(oldest)) {
+		if m, err := time.Parse(partitionedTables[table], suffix); err == nil && (oldest.IsZero() || m.Before(oldest)) {
 			oldest = m
 		}
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -133,10 +133,7 @@ func (t *KeptTable) place(there map[string]found, window time.Duration, keep Ret
 		return nil
 	}
 	slices.SortFunc(suffixes, func(a, b string) int { // numbers by their size
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 	first, last := suffixes[0], suffixes[len(suffixes)-1]
 	t.Last = t.Table + "_" + last

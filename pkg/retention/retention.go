@@ -92,7 +92,7 @@ type Horizon struct {
 // Forever is the Kept of a horizon without an end.
 const Forever time.Duration = -1
 
-// Report is what Check found: every rule has at least one finding.
+// Report is what Check found: every rule that applies has at least one finding.
 type Report struct {
 	Horizons []Horizon `json:"horizons"`
 	Findings []Finding `json:"findings"`
