@@ -196,10 +196,14 @@ func (s *Shadow) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	for table, where := range map[string]string{
-		"names": "true", "review_items": fmt.Sprintf("kind = '%s' AND decision = '%s'", ReviewHeld, Link), "dead_letters": "settled_as = 'discarded'",
+	for table, query := range map[string]string{
+		"names":        `SELECT * FROM ` + s.live + `.names`,
+		"review_items": fmt.Sprintf(`SELECT * FROM %s.review_items WHERE kind = '%s' AND decision = '%s'`, s.live, ReviewHeld, Link),
+		// Where they lie, and whether they may be taken over; nobody reads their bytes here.
+		"dead_letters": `SELECT topic_id, partition, record_offset, topic, endpoint_no, reason, ''::text AS detail, ''::bytea AS record_headers, appended_at, created_at,
+			settled_at, settled_as FROM ` + s.live + `.dead_letters WHERE revived_at IS NULL`,
 	} {
-		if _, err := s.copy(ctx, table, `SELECT * FROM `+s.live+`.`+table+` WHERE `+where, ""); err != nil {
+		if _, err := s.copy(ctx, table, query, ""); err != nil {
 			return err
 		}
 	}
@@ -257,8 +261,20 @@ func (s *Shadow) Orders() int { return int(s.lastNo) }
 type Lead struct{ OrderID, Source, Payment string }
 
 // Bring copies the live orders that are led to and those with numbers nos, each once,
-// with their sets, the payments of these sets, and the orders these lead to.
-func (s *Shadow) Bring(ctx context.Context, leads []Lead, nos []int64) error {
+// with their sets, the payments of these sets, and the orders these lead to; and of
+// events under which bodies they are known.
+func (s *Shadow) Bring(ctx context.Context, leads []Lead, nos []int64, events []Seen) error {
+	if len(events) > 0 {
+		events = sortedByKey(events)
+		keys := make([][16]byte, len(events))
+		for i, e := range events {
+			keys[i] = e.Key
+		}
+		if _, err := s.copy(ctx, "processed_events", `SELECT * FROM `+s.live+`.processed_events WHERE key BETWEEN $1 AND $2 AND key = ANY($3::uuid[])`, "",
+			uuid(keys[0]), uuid(keys[len(keys)-1]), uuids(keys)); err != nil {
+			return err
+		}
+	}
 	var ids, sources, payments []string
 	for _, l := range leads {
 		if l.OrderID != "" {

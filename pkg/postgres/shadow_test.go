@@ -60,7 +60,7 @@ func TestAShadowThatIsBrokenOffLeavesNoSchema(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	go stop() // in the middle of one of them
 	for err == nil {
-		err = s.Bring(ctx, []postgres.Lead{{OrderID: "A-1"}}, nil)
+		err = s.Bring(ctx, []postgres.Lead{{OrderID: "A-1"}}, nil, nil)
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // record above what they applied. Not safe for concurrent use.
 type Again struct {
 	apply   applier
-	before  func(context.Context, []postgres.Lead, []int64) error
+	before  func(context.Context, []postgres.Lead, []int64, []postgres.Seen) error
 	store   *postgres.Store
 	scratch bool
 	topicID [16]byte
@@ -41,8 +41,9 @@ type AgainDeps struct {
 	// Scratch: the store is a shadow, and nobody else writes there.
 	Scratch bool
 	// Before, if not nil, hears before each batch where its records lead, by their
-	// headers and by what they say now, and which orders' sets may have their events.
-	Before func(ctx context.Context, leads []postgres.Lead, orders []int64) error
+	// headers and by what they say now, which orders' sets may have their events, and
+	// which events of the ledger they are.
+	Before func(ctx context.Context, leads []postgres.Lead, orders []int64, events []postgres.Seen) error
 	// Anew, if not nil, has the bytes of known events read anew under the present
 	// rules; else known events are duplicates and change nothing.
 	Anew *Anew
@@ -114,7 +115,7 @@ func (a *Again) Look(ctx context.Context, topicID [16]byte, records []kafka.Reco
 		a.apply.recover(r)
 	}
 	if a.before != nil {
-		if err := a.before(ctx, a.leads(parsed), a.orders(parsed)); err != nil {
+		if err := a.before(ctx, a.leads(parsed), a.orders(parsed), ledgered(parsed)); err != nil {
 			return err
 		}
 	}
@@ -163,6 +164,16 @@ func (a *Again) orders(records []*record) (nos []int64) {
 		}
 	}
 	return nos
+}
+
+// ledgered are the events that the ledger may know.
+func ledgered(records []*record) (events []postgres.Seen) {
+	for _, r := range records {
+		if r.windowed && !r.skip && !r.hint {
+			events = append(events, r.seen)
+		}
+	}
+	return events
 }
 
 func (a *Again) stand(ctx context.Context, tx postgres.Tx, _ []*record) (ground, error) {

@@ -30,7 +30,8 @@ type mourned struct {
 	store     *postgres.Store
 	client    *kgo.Client
 	admin     *kadm.Client
-	endpoints string // the file's path
+	endpoints string                 // the file's path
+	misread   map[string]event.Event // by id; see newMisread
 }
 
 const (

@@ -275,7 +275,7 @@ func (l *look) plan(ctx context.Context, c *console, sel again.Selection, words 
 	if err != nil {
 		return nil, err
 	}
-	plan.Outlook, plan.Found = &replaying.Outlook{Outlook: outlook}, &tally
+	plan.Outlook, plan.Found = &replaying.Outlook{Outlook: outlook, Anew: l.deps.Anew != nil}, &tally
 	// What live traffic adds meanwhile was read by the present rules, and is no other plan.
 	agreed := []any{words, plan.Outlook.Agreed(), tally.Gone}
 	if l.deps.Anew != nil {

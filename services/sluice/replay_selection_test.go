@@ -26,6 +26,7 @@ import (
 func newMisread(t *testing.T) *mourned {
 	t.Helper()
 	m := newMourned(t)
+	m.misread = map[string]event.Event{}
 	m.configure(testkit.MisreadLayout)
 	for _, id := range []string{"amount", "right", "nothing", "kind", "wrong-order", "right-order", "dead"} {
 		if _, err := m.store.Register(t.Context(), time.Now(), postgres.Registration{OrderID: id, Amount: 1000, Currency: "EUR"}); err != nil {
@@ -44,6 +45,7 @@ func newMisread(t *testing.T) *mourned {
 		if e.id == "e_dead" { // ingress could not read it either
 			one.ID, one.Type, one.Time, one.TimeRepeats, one.Order, one.Payment = "sha256:0dead0", event.Unreadable, time.Time{}, false, "", ""
 		}
+		m.misread[e.id] = one
 		m.produce(one)
 	}
 	m.process()
@@ -282,6 +284,29 @@ func TestReapplyDoesWhatItsPlanSaid(t *testing.T) {
 	if next, err := says[planned](t, "replay", "--to-earliest", "--reapply"); err != nil || len(next.Forecast.Orders) != 0 || next.Forecast.Versions != 0 {
 		t.Errorf("once more it would change %v, %v", next.Forecast.byOrder(), err)
 	}
+}
+
+// The dry run and the scratch schema tell of the same orders, whatever verdicts are asked
+// for, and of a copy whose first record lies before the span.
+func TestBothHalvesOfAPlanTellOfTheSameOrders(t *testing.T) {
+	m := newMisread(t)
+	m.produce(m.misread["e_amount"])
+	m.process()
+	m.configure(testkit.MendedLayout)
+	for flags, want := range map[string]map[string]string{
+		"--to-earliest --verdict held":      {"amount": "paid"},
+		"--to-earliest --verdict dead":      {"dead": "paid"},
+		"--to-earliest --verdict no_change": {"nothing": "paid"},
+		"--to-earliest --verdict applied":   {"kind": "failed", "wrong-order": "pending", "right-order": "paid"},
+		"--to-earliest --verdict held,dead": {"amount": "paid", "dead": "paid"},
+		"--to-offset 6":                     {"amount": "paid"},
+	} {
+		plan, err := says[planned](t, append([]string{"replay", "--reapply"}, strings.Fields(flags)...)...)
+		if err != nil || !maps.Equal(plan.Forecast.byOrder(), want) || plan.Outlook.Orders != int64(len(want)) || plan.Outlook.Messages != plan.Forecast.Versions {
+			t.Errorf("%s: %v, of %+v, %v", flags, plan.Forecast.byOrder(), plan.Outlook, err)
+		}
+	}
+	m.says("replay --reapply --to-earliest --verdict held,dead", `say what they said then, or were not asked for +5`, `orders that would change +2`)
 }
 
 func TestSelectionsAreReadAnewWhereverTheirBytesAre(t *testing.T) {

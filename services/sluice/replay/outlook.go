@@ -11,7 +11,11 @@ import (
 )
 
 // Outlook is what a dry run said, as a plan has it.
-type Outlook struct{ processor.Outlook }
+type Outlook struct {
+	processor.Outlook
+	// Anew: known events were read anew.
+	Anew bool `json:"-"`
+}
 
 // Fresh is how many records were never taken over.
 func (o Outlook) Fresh() int64 { return o.New + o.Mended }
@@ -34,7 +38,11 @@ func (o Outlook) Print(p *terminal.Printer) {
 		}
 		return p.Bold(fmt.Sprint(n))
 	}
-	rows := [][]string{{"duplicates, which change nothing", fmt.Sprint(o.Duplicates)}, {"new, and taken over", changed(o.New)}}
+	known := "duplicates, which change nothing"
+	if o.Anew {
+		known = "say what they said then, or were not asked for"
+	}
+	rows := [][]string{{known, fmt.Sprint(o.Duplicates)}, {"new, and taken over", changed(o.New)}}
 	for _, line := range []struct {
 		what string
 		n    int64
