@@ -87,14 +87,21 @@ func (w *world) log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// start runs a relay until stop, or the test's end.
-func (w *world) start(owner string, cfg Config, b Broker) (r *Relay, stop func() error) {
+// relay is one that does not run yet.
+func (w *world) relay(owner string, cfg Config, b Broker) *Relay {
 	w.Helper()
 	r, err := New(cfg, Deps{Log: w.log(), Registry: prometheus.NewRegistry(), Topics: []string{w.kafka.Topic(kafka.Status), w.kafka.Topic(kafka.Latest)},
 		Owner: owner, Store: w.store, Broker: b, Now: time.Now})
 	if err != nil {
 		w.Fatal(err)
 	}
+	return r
+}
+
+// start runs a relay until stop, or the test's end.
+func (w *world) start(owner string, cfg Config, b Broker) (r *Relay, stop func() error) {
+	w.Helper()
+	r = w.relay(owner, cfg, b)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

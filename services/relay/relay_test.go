@@ -352,6 +352,15 @@ func TestAStopWaitsForTheBatchInFlightAndMarksIt(t *testing.T) {
 	}
 }
 
+func TestAStopBeforeTheFirstShardIsClean(t *testing.T) {
+	w := newWorld(t, testkit.Kafka(t, 0))
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := w.relay("a", config(), w.broker()).Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAStopWhileKafkaIsAwaySaysThatItWasNotClean(t *testing.T) {
 	w := newWorld(t, testkit.Kafka(t, 0))
 	b := &blocked{entered: make(chan struct{}, postgres.Shards), release: make(chan struct{})}

@@ -44,7 +44,7 @@ func (r *Relay) session(ctx context.Context, wake <-chan struct{}) error {
 
 	lease, err := r.store.ClaimRelayShards(ctx, r.owner, r.cfg.LeaseTTL)
 	if err != nil {
-		return err
+		return drained(ctx, err)
 	}
 	s := &session{Relay: r, frontier: r.store.Frontier(), lanes: map[int16]*lane{}, results: make(chan result, postgres.Shards), acked: newProgress()}
 	g, work := errgroup.WithContext(work)
