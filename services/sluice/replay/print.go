@@ -33,7 +33,7 @@ func (d *Document) Print(p *terminal.Printer, again string) {
 		p.Line("\n%s", p.Green("nothing is to be read again"))
 	}
 	if d.Records > 0 {
-		how := "which is assumed: no replay was measured here yet"
+		how := "which is assumed: no replay was long enough here to be measured"
 		if d.Measured {
 			how = "as the last replays were measured"
 		}
